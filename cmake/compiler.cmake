@@ -1,0 +1,33 @@
+# Warnings, hardening and sanitizers: everything that is the same for every target of ours.
+# They hang on one interface target, so third-party code is never compiled with them.
+set(PADDLEOP_SANITIZE "" CACHE STRING "comma-separated list for -fsanitize=")
+option(PADDLEOP_FUZZ "build the libFuzzer targets" OFF)
+
+add_library(paddleop_compiler INTERFACE)
+target_include_directories(paddleop_compiler INTERFACE ${CMAKE_SOURCE_DIR}/src)
+target_compile_options(paddleop_compiler INTERFACE
+  -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wnon-virtual-dtor -Werror
+  -fno-omit-frame-pointer)
+target_compile_definitions(paddleop_compiler INTERFACE _GLIBCXX_ASSERTIONS)
+
+if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+  target_compile_options(paddleop_compiler INTERFACE -Wthread-safety)
+  # libstdc++ 12 offers std::expected only to compilers that claim this level of concepts.
+  target_compile_options(paddleop_compiler INTERFACE -Wno-builtin-macro-redefined -D__cpp_concepts=202002L)
+endif()
+
+if(PADDLEOP_SANITIZE)
+  target_compile_options(paddleop_compiler INTERFACE -fsanitize=${PADDLEOP_SANITIZE} -fno-sanitize-recover=all)
+  target_link_options(paddleop_compiler INTERFACE -fsanitize=${PADDLEOP_SANITIZE})
+endif()
+if(PADDLEOP_FUZZ)
+  target_compile_options(paddleop_compiler INTERFACE -fsanitize=fuzzer-no-link)
+endif()
+
+if(CMAKE_BUILD_TYPE STREQUAL "Debug")
+  target_compile_options(paddleop_compiler INTERFACE -O1 -g1)
+else()
+  set(CMAKE_CXX_FLAGS_RELEASE "-O2 -g1")
+  target_compile_options(paddleop_compiler INTERFACE -fstack-protector-strong -D_FORTIFY_SOURCE=2)
+  target_link_options(paddleop_compiler INTERFACE -Wl,-z,relro,-z,now)
+endif()

@@ -1,0 +1,59 @@
+# paddleop_room(NAME volume_meta SOURCES a.cc b.cc TESTS a_test.cc DEPS paddleop::base LIBS PkgConfig::lz4)
+#
+# A room is one library and one unit-test program that links only that room (and the `testing` targets
+# named in TEST_DEPS), so a test also proves the arrows between rooms. DEPS are rooms whose types appear
+# in our headers; LIBS are third-party libraries, hidden from those who use the room.
+function(paddleop_room)
+  cmake_parse_arguments(ROOM "" "NAME" "SOURCES;TESTS;DEPS;LIBS;PUBLIC_LIBS;TEST_DEPS" ${ARGN})
+  set(target paddleop_${ROOM_NAME})
+  if(ROOM_SOURCES)
+    add_library(${target} STATIC ${ROOM_SOURCES})
+    target_link_libraries(${target}
+      PUBLIC paddleop_compiler ${ROOM_DEPS} ${ROOM_PUBLIC_LIBS}
+      PRIVATE ${ROOM_LIBS})
+  else()
+    add_library(${target} INTERFACE)
+    target_link_libraries(${target} INTERFACE paddleop_compiler ${ROOM_DEPS} ${ROOM_PUBLIC_LIBS} ${ROOM_LIBS})
+  endif()
+  add_library(paddleop::${ROOM_NAME} ALIAS ${target})
+  if(ROOM_TESTS)
+    paddleop_test(NAME ${ROOM_NAME}_test SOURCES ${ROOM_TESTS} LABELS unit
+      DEPS paddleop::${ROOM_NAME} ${ROOM_TEST_DEPS} LIBS ${ROOM_LIBS})
+  endif()
+endfunction()
+
+# paddleop_test(NAME redis_integration_test SOURCES x_test.cc LABELS integration DEPS ... [TIMEOUT 120])
+#
+# One program and one ctest entry. Tests that need another process live in tests/ and carry a label
+# other than `unit`.
+function(paddleop_test)
+  cmake_parse_arguments(TEST "" "NAME;TIMEOUT" "SOURCES;LABELS;DEPS;LIBS" ${ARGN})
+  if(NOT TEST_TIMEOUT)
+    set(TEST_TIMEOUT 120)
+  endif()
+  add_executable(${TEST_NAME} ${TEST_SOURCES})
+  target_link_libraries(${TEST_NAME} PRIVATE paddleop_compiler ${TEST_DEPS} ${TEST_LIBS} GTest::gmock GTest::gtest_main)
+  add_test(NAME ${TEST_NAME} COMMAND ${TEST_NAME})
+  set_tests_properties(${TEST_NAME} PROPERTIES
+    LABELS "${TEST_LABELS}" TIMEOUT ${TEST_TIMEOUT}
+    ENVIRONMENT "PADDLEOP_SOURCE_DIR=${CMAKE_SOURCE_DIR};PADDLEOP_BIN_DIR=${CMAKE_RUNTIME_OUTPUT_DIRECTORY}")
+endfunction()
+
+# paddleop_fuzz(NAME resp SOURCES resp_fuzz.cc DEPS paddleop::redis)
+#
+# With the `fuzz` preset a libFuzzer program; otherwise a plain program that replays the kept seeds
+# (tests/fuzz/seeds/<name>/), so that every test run covers what fuzzing once found.
+function(paddleop_fuzz)
+  cmake_parse_arguments(FUZZ "" "NAME" "SOURCES;DEPS;LIBS" ${ARGN})
+  set(target fuzz_${FUZZ_NAME})
+  set(seeds ${CMAKE_SOURCE_DIR}/tests/fuzz/seeds/${FUZZ_NAME})
+  if(PADDLEOP_FUZZ)
+    add_executable(${target} ${FUZZ_SOURCES})
+    target_link_options(${target} PRIVATE -fsanitize=fuzzer)
+  else()
+    add_executable(${target} ${FUZZ_SOURCES} ${CMAKE_SOURCE_DIR}/tests/fuzz/replay_main.cc)
+    add_test(NAME ${target} COMMAND ${target} ${seeds})
+    set_tests_properties(${target} PROPERTIES LABELS unit TIMEOUT 120)
+  endif()
+  target_link_libraries(${target} PRIVATE paddleop_compiler ${FUZZ_DEPS} ${FUZZ_LIBS})
+endfunction()
