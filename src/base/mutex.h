@@ -31,8 +31,8 @@ class CAPABILITY("mutex") Mutex {
   std::mutex mutex_;
 };
 
-// Holds the mutex for its scope; Unlock() and Lock() for the rare early release. Also a BasicLockable,
-// so it works with CondVar.
+// Holds the mutex for its scope; Unlock() and Lock() for the rare early release. Also a
+// BasicLockable, so it works with CondVar.
 class SCOPED_CAPABILITY MutexLock {
  public:
   explicit MutexLock(Mutex& mutex) ACQUIRE(mutex) : mutex_(&mutex), held_(true) { mutex.lock(); }

@@ -29,8 +29,8 @@ Result<Pipe> MakePipe() {
 }
 
 // Starts `argv`; descriptors below zero are inherited.
-Result<pid_t> Spawn(const std::vector<std::string>& argv, const std::vector<std::string>& extra_environment,
-                    int in, int out, int err) {
+Result<pid_t> Spawn(const std::vector<std::string>& argv,
+                    const std::vector<std::string>& extra_environment, int in, int out, int err) {
   std::vector<char*> arguments;
   for (const auto& a : argv) arguments.push_back(const_cast<char*>(a.c_str()));
   arguments.push_back(nullptr);
@@ -45,7 +45,8 @@ Result<pid_t> Spawn(const std::vector<std::string>& argv, const std::vector<std:
   if (out >= 0) posix_spawn_file_actions_adddup2(&actions, out, 1);
   if (err >= 0) posix_spawn_file_actions_adddup2(&actions, err, 2);
   pid_t pid = -1;
-  const int error = ::posix_spawnp(&pid, arguments[0], &actions, nullptr, arguments.data(), environment.data());
+  const int error =
+      ::posix_spawnp(&pid, arguments[0], &actions, nullptr, arguments.data(), environment.data());
   posix_spawn_file_actions_destroy(&actions);
   if (error != 0) return std::unexpected(ErrnoStatus(error, "start " + argv[0]));
   return pid;
@@ -54,8 +55,8 @@ Result<pid_t> Spawn(const std::vector<std::string>& argv, const std::vector<std:
 Result<std::string> ReadLine(int fd, std::chrono::steady_clock::time_point deadline) {
   std::string line;
   for (;;) {
-    const auto left =
-        std::chrono::duration_cast<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
+        deadline - std::chrono::steady_clock::now());
     if (left.count() <= 0) return Fail(Code::kDeadline, "the peer said nothing in time");
     pollfd waiting{fd, POLLIN, 0};
     if (::poll(&waiting, 1, static_cast<int>(left.count())) <= 0) continue;
@@ -100,8 +101,9 @@ Result<Peer> Peer::Start(std::string_view name, const std::vector<std::string>& 
 }
 
 Result<std::string> Peer::Path(std::string_view name) {
-  ASSIGN_OR_RETURN(auto got, RunProcess({PeerProgram(), "path", std::string(name)}, {},
-                                        std::chrono::duration_cast<std::chrono::seconds>(kStartTimeout)));
+  ASSIGN_OR_RETURN(auto got,
+                   RunProcess({PeerProgram(), "path", std::string(name)}, {},
+                              std::chrono::duration_cast<std::chrono::seconds>(kStartTimeout)));
   if (got.exit_code != 0) return Fail(Code::kUnavailable, "peer {}: {}", name, got.err);
   while (got.out.ends_with('\n')) got.out.pop_back();
   return got.out;
@@ -143,9 +145,11 @@ std::string Peer::Get(const std::string& key) const {
 
 Result<void> Peer::Command(std::string_view line) {
   RETURN_IF_ERROR(WriteAll(to_.get(), std::string(line) + "\n"));
-  ASSIGN_OR_RETURN(auto answer, ReadLine(from_.get(), std::chrono::steady_clock::now() + kCommandTimeout));
+  ASSIGN_OR_RETURN(auto answer,
+                   ReadLine(from_.get(), std::chrono::steady_clock::now() + kCommandTimeout));
   const auto parsed = nlohmann::json::parse(answer, nullptr, false);
-  if (!parsed.is_object() || !parsed.value("ok", false)) return Fail(Code::kInternal, "{}: {}", line, answer);
+  if (!parsed.is_object() || !parsed.value("ok", false))
+    return Fail(Code::kInternal, "{}: {}", line, answer);
   return {};
 }
 
@@ -168,12 +172,13 @@ Result<ProcessResult> RunProcess(const std::vector<std::string>& argv,
 
   ProcessResult result;
   const auto deadline = std::chrono::steady_clock::now() + timeout;
-  std::array<pollfd, 2> open = {pollfd{out.read.get(), POLLIN, 0}, pollfd{err.read.get(), POLLIN, 0}};
+  std::array<pollfd, 2> open = {pollfd{out.read.get(), POLLIN, 0},
+                                pollfd{err.read.get(), POLLIN, 0}};
   std::array<std::string*, 2> sinks = {&result.out, &result.err};
   bool late = false;
   while (open[0].fd >= 0 || open[1].fd >= 0) {
-    const auto left =
-        std::chrono::duration_cast<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
+        deadline - std::chrono::steady_clock::now());
     if (left.count() <= 0) {
       late = true;
       ::kill(pid, SIGKILL);
@@ -195,8 +200,8 @@ Result<ProcessResult> RunProcess(const std::vector<std::string>& argv,
   while (::waitpid(pid, &status, 0) < 0 && errno == EINTR) {
   }
   if (late) {
-    return Fail(Code::kDeadline, "{} did not end within {} s: {}{}", argv[0], timeout.count(), result.out,
-                result.err);
+    return Fail(Code::kDeadline, "{} did not end within {} s: {}{}", argv[0], timeout.count(),
+                result.out, result.err);
   }
   result.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
   return result;

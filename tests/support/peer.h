@@ -14,8 +14,8 @@
 
 namespace paddleop::testing {
 
-// A real server, run by tests/peers/peer for as long as this object lives. If the test dies, the peer
-// sees its standard input close and stops by itself.
+// A real server, run by tests/peers/peer for as long as this object lives. If the test dies, the
+// peer sees its standard input close and stops by itself.
 class Peer {
  public:
   // Starts the peer and waits until it answers; what it needs is fetched and built on first use.
