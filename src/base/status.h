@@ -82,6 +82,7 @@ inline bool IsRetryable(const Status& s) {
 
 }  // namespace paddleop
 
+// NOLINTBEGIN(bugprone-macro-parentheses): the arguments are declarations and names, not operands.
 #define PADDLEOP_CONCAT_INNER(a, b) a##b
 #define PADDLEOP_CONCAT(a, b) PADDLEOP_CONCAT_INNER(a, b)
 
@@ -98,3 +99,4 @@ inline bool IsRetryable(const Status& s) {
   do {                                                                           \
     if (auto tmp = (expr); !tmp) return std::unexpected(std::move(tmp).error()); \
   } while (false)
+// NOLINTEND(bugprone-macro-parentheses)
