@@ -47,7 +47,9 @@ class Peer:
     def directory(self) -> Path:
         found = self.find()
         if found is None:
-            raise PeerError(f"{self.name} {self.version} is not there: run {HERE / 'peer'} get {self.name}")
+            raise PeerError(
+                f"{self.name} {self.version} is not there: run {HERE / 'peer'} get {self.name}"
+            )
         return found
 
     def program(self, name: str) -> str:
@@ -65,7 +67,7 @@ class Peer:
         raise PeerError(f"{self.name} is a program, not a server: use `peer path {self.name}`")
 
     def smoke(self) -> None:
-        """Talks to the peer with a client that is not ours; raises PeerError if it does not work."""
+        """Talks to the peer with a client that is not ours; raises PeerError if that fails."""
         raise NotImplementedError
 
     def default_options(self, *arguments: str) -> argparse.Namespace:
@@ -97,7 +99,9 @@ def check(condition: bool, message: str) -> None:
 
 def loopback_environment() -> dict[str, str]:
     """The environment for clients of loopback servers: no proxy, no user's own configuration."""
-    environment = {key: value for key, value in os.environ.items() if not key.lower().endswith("_proxy")}
+    environment = {
+        key: value for key, value in os.environ.items() if not key.lower().endswith("_proxy")
+    }
     environment.pop("KUBECONFIG", None)
     environment["NO_PROXY"] = "*"
     return environment

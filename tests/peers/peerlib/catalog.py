@@ -23,11 +23,10 @@ def select(names: Sequence[str]) -> list[Peer]:
     chosen: dict[str, Peer] = {}
     for name in names:
         group = "test" if name == "all" else name
-        members = [peer for peer in PEERS.values() if peer.group == group] or [PEERS.get(name)]
-        for peer in members:
-            if peer is None:
-                raise PeerError(f"no peer {name}; there are: {', '.join(PEERS)}")
-            chosen[peer.name] = peer
+        members = [peer for peer in PEERS.values() if name == peer.name or group == peer.group]
+        if not members:
+            raise PeerError(f"no peer {name}; there are: {', '.join(PEERS)}")
+        chosen |= {peer.name: peer for peer in members}
     return list(chosen.values())
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from peerlib.process import run
 
-_NEW_KEY = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "1"]
+_NEW_KEY = "-newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 1"
 _LOOPBACK = "IP:127.0.0.1,IP:::1,DNS:localhost"
 
 
@@ -24,10 +24,11 @@ class Authority:
         directory.mkdir(mode=0o700, exist_ok=True)
         self._directory = directory
         self.pair = KeyPair(directory / f"{name}.crt", directory / f"{name}.key")
-        run(
-            ["openssl", "req", "-x509", *_NEW_KEY, "-subj", f"/CN={name}"]
-            + ["-addext", "keyUsage=critical,keyCertSign,cRLSign,digitalSignature"]
-            + ["-keyout", str(self.pair.key), "-out", str(self.pair.certificate)]
+        usage = "keyUsage=critical,keyCertSign,cRLSign,digitalSignature"
+        _openssl(
+            f"req -x509 {_NEW_KEY} -addext {usage} -subj /CN={name}",
+            keyout=self.pair.key,
+            out=self.pair.certificate,
         )
 
     @property
@@ -37,22 +38,27 @@ class Authority:
     def server(self, name: str, more_names: str = "") -> KeyPair:
         """A certificate for loopback servers; `more_names` are further subjectAltNames."""
         names = f"{_LOOPBACK},{more_names}" if more_names else _LOOPBACK
-        extensions = ["-addext", f"subjectAltName={names}", "-addext", "extendedKeyUsage=serverAuth"]
+        extensions = f"-addext subjectAltName={names} -addext extendedKeyUsage=serverAuth"
         return self._issue(name, f"/CN={name}", extensions)
 
     def client(self, name: str, subject: str) -> KeyPair:
-        return self._issue(name, subject, ["-addext", "extendedKeyUsage=clientAuth"])
+        return self._issue(name, subject, "-addext extendedKeyUsage=clientAuth")
 
-    def _issue(self, name: str, subject: str, extensions: list[str]) -> KeyPair:
+    def _issue(self, name: str, subject: str, extensions: str) -> KeyPair:
         pair = KeyPair(self._directory / f"{name}.crt", self._directory / f"{name}.key")
         request = self._directory / f"{name}.csr"
-        run(
-            ["openssl", "req", "-new", *_NEW_KEY, "-subj", subject, *extensions]
-            + ["-keyout", str(pair.key), "-out", str(request)]
-        )
-        run(
-            ["openssl", "x509", "-req", "-in", str(request), "-copy_extensions", "copy", "-days", "1"]
-            + ["-CA", str(self.pair.certificate), "-CAkey", str(self.pair.key), "-CAcreateserial"]
-            + ["-out", str(pair.certificate)]
+        _openssl(f"req -new {_NEW_KEY} -subj {subject} {extensions}", keyout=pair.key, out=request)
+        _openssl(
+            "x509 -req -copy_extensions copy -days 1 -CAcreateserial",
+            CA=self.pair.certificate,
+            CAkey=self.pair.key,
+            **{"in": request},
+            out=pair.certificate,
         )
         return pair
+
+
+def _openssl(command: str, **files: Path) -> None:
+    """Runs `openssl command`, with an option for each file (whose names may contain spaces)."""
+    options = [word for option, path in files.items() for word in (f"-{option}", str(path))]
+    run(["openssl", *command.split(), *options])

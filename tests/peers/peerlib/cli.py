@@ -43,7 +43,9 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="peer", description=sys.modules["__main__"].__doc__)
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
 
-    get = commands.add_parser("get", help="get peers and what they require (all: those that the tests need)")
+    get = commands.add_parser(
+        "get", help="get peers and what they require (all: those that the tests need)"
+    )
     get.add_argument("names", nargs="+", metavar="NAME")
     get.set_defaults(run=_get)
 
@@ -63,7 +65,9 @@ def _parser() -> argparse.ArgumentParser:
     smoke.set_defaults(run=_smoke)
 
     commands.add_parser("list", help="show all peers").set_defaults(run=_list)
-    commands.add_parser("doctor", help="... and what they need; fails if something is missing").set_defaults(run=_doctor)
+    commands.add_parser(
+        "doctor", help="... and what they need; fails if something is missing"
+    ).set_defaults(run=_doctor)
     return parser
 
 
@@ -95,14 +99,24 @@ def _list(_: argparse.Namespace) -> int:
     for peer in PEERS.values():
         found = peer.find()
         missing += found is None and peer.group == "test"
-        print(f"{peer.name:<10} {peer.group:<6} {peer.found_version():<30} {found or '(not there)'}")
+        print(
+            f"{peer.name:<10} {peer.group:<6} {peer.found_version():<30} {found or '(not there)'}"
+        )
     return 0
 
 
 def _doctor(options: argparse.Namespace) -> int:
     _list(options)
-    problems = [f"{peer.name} is missing: peer get {peer.name}" for peer in select(["all"]) if peer.find() is None]
-    problems += [f"{program} is missing: tools/deps.sh" for program in ("openssl", "gcc") if not shutil.which(program)]
+    problems = [
+        f"{peer.name} is missing: peer get {peer.name}"
+        for peer in select(["all"])
+        if peer.find() is None
+    ]
+    problems += [
+        f"{program} is missing: tools/deps.sh"
+        for program in ("openssl", "gcc")
+        if not shutil.which(program)
+    ]
     print(f"\ncache: {cache.root()}")
     if subprocess.run([sys.executable, "-c", "import boto3"], capture_output=True).returncode != 0:
         problems.append(f"{sys.executable} has no boto3: tools/deps.sh, and use /usr/bin/python3")

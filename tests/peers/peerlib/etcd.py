@@ -5,16 +5,13 @@ from __future__ import annotations
 import argparse
 import base64
 import json
-import urllib.error
-import urllib.request
 from typing import Any
 
+from peerlib import loopback
 from peerlib.base import check, loopback_environment
 from peerlib.process import Server
 from peerlib.session import Session
 from peerlib.system import SystemPeer
-
-_opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
 class Etcd(SystemPeer):
@@ -25,7 +22,8 @@ class Etcd(SystemPeer):
 
     def declare(self, session: Session) -> tuple[Server, str]:
         """The server, not yet started, and its URL."""
-        url = f"http://127.0.0.1:{session.free_port()}"
+        port = session.free_port()
+        url = f"http://127.0.0.1:{port}"
         peer_url = f"http://127.0.0.1:{session.free_port()}"
         argv = [self.program("etcd"), "--name=peer", f"--data-dir={session.data / 'etcd'}"]
         argv += [f"--listen-client-urls={url}", f"--advertise-client-urls={url}"]
@@ -33,7 +31,7 @@ class Etcd(SystemPeer):
         argv += [f"--initial-cluster=peer={peer_url}"]
         # What a power failure may lose is no loss to a test; a killed process loses nothing.
         argv += ["--unsafe-no-fsync"]
-        return session.server("etcd", argv, lambda: _healthy(url), loopback_environment()), url
+        return session.server("etcd", argv, lambda: _healthy(port), loopback_environment()), url
 
     def start(self, session: Session, options: argparse.Namespace) -> dict[str, Any]:
         server, url = self.declare(session)
@@ -43,20 +41,21 @@ class Etcd(SystemPeer):
     def smoke(self) -> None:
         with Session("etcd") as session:
             url = self.start(session, self.default_options())["url"]
+            port = int(url.rsplit(":", 1)[1])
             key, value = (base64.b64encode(word).decode() for word in (b"key", b"value"))
-            _call(f"{url}/v3/kv/put", {"key": key, "value": value})
-            got = _call(f"{url}/v3/kv/range", {"key": key})
+            _call(port, "/v3/kv/put", {"key": key, "value": value})
+            got = _call(port, "/v3/kv/range", {"key": key})
             check(got["kvs"][0]["value"] == value, f"etcd: read {got}")
 
 
-def _healthy(url: str) -> bool:
+def _healthy(port: int) -> bool:
     try:
-        return _call(f"{url}/health")["health"] == "true"
-    except (OSError, ValueError, KeyError):
+        return bool(json.loads(loopback.call("GET", port, "/health")[1])["health"] == "true")
+    except (*loopback.ERRORS, ValueError, KeyError):
         return False
 
 
-def _call(url: str, body: dict[str, str] | None = None) -> Any:
-    data = None if body is None else json.dumps(body).encode()
-    with _opener.open(url, data, timeout=5) as response:
-        return json.load(response)
+def _call(port: int, path: str, body: dict[str, str]) -> Any:
+    status, answer = loopback.call("POST", port, path, json.dumps(body))
+    check(status == 200, f"etcd: {path} gave {status} {answer}")
+    return json.loads(answer)

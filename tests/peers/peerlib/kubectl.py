@@ -53,7 +53,9 @@ class Kubectl(GoPeer):
 
 
 def _version(kubectl: str) -> tuple[int, int]:
-    done = subprocess.run([kubectl, "version", "--client", "-o", "json"], capture_output=True, text=True)
+    done = subprocess.run(
+        [kubectl, "version", "--client", "-o", "json"], capture_output=True, text=True
+    )
     try:
         client = json.loads(done.stdout)["clientVersion"]
         return int(client["major"]), int(client["minor"].rstrip("+"))

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import http.client
 from pathlib import Path
 from typing import Any
 
+from peerlib import loopback
 from peerlib.base import PeerError, check, loopback_environment, wait_until
 from peerlib.golang import GoPeer
 from peerlib.kube_api import KubeApi
@@ -36,7 +36,7 @@ class Kwok(GoPeer):
             "--cidr=10.200.0.1/16",
             f"--server-address=127.0.0.1:{port}",
         ]
-        return session.server("kwok", argv, lambda: _healthy(port), loopback_environment())
+        return session.server("kwok", argv, lambda: loopback.healthy(port), loopback_environment())
 
     def start(self, session: Session, options: argparse.Namespace) -> dict[str, Any]:
         raise PeerError("KWOK needs a cluster: use `peer serve kube --kwok N`")
@@ -56,8 +56,12 @@ def add_nodes(api: KubeApi, count: int) -> list[str]:
         status, body = api.request("POST", "/api/v1/nodes", _node(name))
         check(status == 201, f"kwok: cannot create {name}: {status} {body}")
     for name in names:
-        wait_until(lambda name=name: _is_ready(api.get(f"/api/v1/nodes/{name}")), f"kwok: {name} is Ready")
+        _wait_ready(api, name)
     return names
+
+
+def _wait_ready(api: KubeApi, name: str) -> None:
+    wait_until(lambda: _is_ready(api.get(f"/api/v1/nodes/{name}")), f"kwok: {name} is Ready")
 
 
 def _node(name: str) -> dict[str, Any]:
@@ -78,17 +82,8 @@ def _node(name: str) -> dict[str, Any]:
     }
 
 
-def _healthy(port: int) -> bool:
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
-    try:
-        connection.request("GET", "/healthz")
-        return connection.getresponse().status == 200
-    except (OSError, http.client.HTTPException):
-        return False
-    finally:
-        connection.close()
-
-
 def _is_ready(node: Any) -> bool:
     conditions = (node or {}).get("status", {}).get("conditions", [])
-    return any(condition["type"] == "Ready" and condition["status"] == "True" for condition in conditions)
+    return any(
+        condition["type"] == "Ready" and condition["status"] == "True" for condition in conditions
+    )

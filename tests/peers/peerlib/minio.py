@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import http.client
 import secrets
 from pathlib import Path
 from typing import Any
 
+from peerlib import loopback
 from peerlib.base import PeerError, check, loopback_environment
 from peerlib.certificates import Authority
 from peerlib.golang import GoPeer
@@ -28,8 +28,10 @@ class Minio(GoPeer):
     )
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
-        parser.add_argument("--bucket", action="append", default=[], help="create it; may be repeated")
-        parser.add_argument("--tls", action="store_true", help="https, with an authority of its own")
+        parser.add_argument("--bucket", action="append", default=[], help="create it; repeatable")
+        parser.add_argument(
+            "--tls", action="store_true", help="https, with an authority of its own"
+        )
 
     def start(self, session: Session, options: argparse.Namespace) -> dict[str, Any]:
         port = session.free_port()
@@ -43,8 +45,7 @@ class Minio(GoPeer):
             (certificates / "public.crt").write_bytes(pair.certificate.read_bytes())
             (certificates / "private.key").write_bytes(pair.key.read_bytes())
             ca = authority.certificate
-        scheme = "https" if options.tls else "http"
-        client = S3(f"{scheme}://127.0.0.1:{port}", "peer", secrets.token_hex(16), _REGION, ca)
+        client = S3(port, "peer", secrets.token_hex(16), _REGION, ca)
         environment = {
             **loopback_environment(),
             "HOME": str(session.data),
@@ -54,13 +55,21 @@ class Minio(GoPeer):
             "MINIO_UPDATE": "off",
         }
         address = f"127.0.0.1:{port}"
-        argv = [self.program("minio"), "server", "--address", address, "--certs-dir", str(certificates), str(drive)]
+        argv = [
+            self.program("minio"),
+            "server",
+            "--address",
+            address,
+            "--certs-dir",
+            str(certificates),
+            str(drive),
+        ]
         session.start(session.server("minio", argv, lambda: _answers(client), environment))
         for bucket in options.bucket:
             status, body = client.request("PUT", f"/{bucket}")
             check(status == 200, f"minio: cannot create bucket {bucket}: {status} {body}")
         reached: dict[str, Any] = {
-            "endpoint": client.endpoint,
+            "endpoint": f"{'https' if options.tls else 'http'}://{address}",
             "access_key": client.access_key,
             "secret_key": client.secret_key,
             "region": _REGION,
@@ -71,46 +80,49 @@ class Minio(GoPeer):
         return reached
 
     def smoke(self) -> None:
-        try:
-            import boto3
-            import botocore.config
-            import botocore.exceptions
-        except ImportError as error:
-            raise PeerError(f"minio: {error}; run tools/deps.sh, and use /usr/bin/python3") from error
-
         for arguments in ([], ["--tls"]):
             with Session("minio") as session:
-                reached = self.start(session, self.default_options("--bucket", "one", *arguments))
+                _try(self.start(session, self.default_options("--bucket", "one", *arguments)))
 
-                def client(secret: str) -> Any:
-                    return boto3.client(
-                        "s3",
-                        endpoint_url=reached["endpoint"],
-                        aws_access_key_id=reached["access_key"],
-                        aws_secret_access_key=secret,
-                        region_name=reached["region"],
-                        verify=reached.get("ca"),
-                        config=botocore.config.Config(proxies={}, retries={"max_attempts": 1}),
-                    )
 
-                s3 = client(reached["secret_key"])
-                s3.create_bucket(Bucket="two")
-                names = [bucket["Name"] for bucket in s3.list_buckets()["Buckets"]]
-                check(names == ["one", "two"], f"minio: buckets are {names}")
-                s3.put_object(Bucket="one", Key="a/b", Body=b"content")
-                got = s3.get_object(Bucket="one", Key="a/b")["Body"].read()
-                check(got == b"content", f"minio: read {got!r}")
-                try:
-                    client("wrong").list_buckets()
-                except botocore.exceptions.ClientError as error:
-                    code = error.response["Error"]["Code"]
-                    check(code == "SignatureDoesNotMatch", f"minio: a wrong key gave {code}")
-                else:
-                    raise PeerError("minio: accepted a wrong signature")
+def _try(reached: dict[str, Any]) -> None:
+    """Uses the server through boto3."""
+    try:
+        import boto3
+        import botocore.config
+        import botocore.exceptions
+    except ImportError as error:
+        raise PeerError(f"minio: {error}; run tools/deps.sh, and use /usr/bin/python3") from error
+
+    def client(secret: str) -> Any:
+        return boto3.client(
+            "s3",
+            endpoint_url=reached["endpoint"],
+            aws_access_key_id=reached["access_key"],
+            aws_secret_access_key=secret,
+            region_name=reached["region"],
+            verify=reached.get("ca"),
+            config=botocore.config.Config(proxies={}, retries={"max_attempts": 1}),
+        )
+
+    s3 = client(reached["secret_key"])
+    s3.create_bucket(Bucket="two")
+    names = [bucket["Name"] for bucket in s3.list_buckets()["Buckets"]]
+    check(names == ["one", "two"], f"minio: buckets are {names}")
+    s3.put_object(Bucket="one", Key="a/b", Body=b"content")
+    got = s3.get_object(Bucket="one", Key="a/b")["Body"].read()
+    check(got == b"content", f"minio: read {got!r}")
+    try:
+        client("wrong").list_buckets()
+    except botocore.exceptions.ClientError as error:
+        code = error.response["Error"]["Code"]
+        check(code == "SignatureDoesNotMatch", f"minio: a wrong key gave {code}")
+    else:
+        raise PeerError("minio: accepted a wrong signature")
 
 
 def _answers(client: S3) -> bool:
     try:
         return client.request("GET", "/")[0] == 200
-    except (OSError, http.client.HTTPException):
+    except loopback.ERRORS:
         return False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import signal
@@ -53,10 +54,8 @@ def spawn(
 
 
 def signal_group(process: subprocess.Popen[bytes], number: signal.Signals) -> None:
-    try:
+    with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, number)
-    except ProcessLookupError:
-        pass
 
 
 def stop(process: subprocess.Popen[bytes], patience: float = 0.0) -> None:
@@ -64,10 +63,8 @@ def stop(process: subprocess.Popen[bytes], patience: float = 0.0) -> None:
     if process.poll() is None and patience > 0:
         process.terminate()
         signal_group(process, signal.SIGCONT)  # a paused process would not see SIGTERM
-        try:
+        with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(patience)
-        except subprocess.TimeoutExpired:
-            pass
     if process.poll() is None:
         signal_group(process, signal.SIGKILL)
         process.wait()
@@ -126,12 +123,14 @@ def run(
     except subprocess.TimeoutExpired as error:
         raise PeerError(f"{' '.join(argv[:3])}: no end after {timeout:.0f} s") from error
     if done.returncode != 0:
-        raise PeerError(f"{' '.join(argv)}: exit {done.returncode}\n{done.stdout}{done.stderr}".rstrip())
+        raise PeerError(
+            f"{' '.join(argv)}: exit {done.returncode}\n{done.stdout}{done.stderr}".rstrip()
+        )
     return done.stdout
 
 
 class Server:
-    """One server of a session: a command that can be started again, and how to see that it answers."""
+    """One server of a session: a command to start (again), and how to see that it answers."""
 
     def __init__(
         self,
@@ -141,6 +140,7 @@ class Server:
         ready: Callable[[], bool],
         environment: Mapping[str, str] | None = None,
         directory: Path | None = None,
+        patience: float = 15.0,
     ) -> None:
         self.name = name
         self._argv = list(argv)
@@ -148,6 +148,7 @@ class Server:
         self._ready = ready
         self._environment = environment
         self._directory = directory
+        self._patience = patience
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -167,7 +168,9 @@ class Server:
         """Whether it answers. Raises PeerError if it has ended instead."""
         if self._process is None or self._process.poll() is not None:
             status = self._process.returncode if self._process else "nothing"
-            raise PeerError(f"{self.name} ended with {status}; the end of its log:\n{tail(self._log)}")
+            raise PeerError(
+                f"{self.name} ended with {status}; the end of its log:\n{tail(self._log)}"
+            )
         return self._ready()
 
     def failure(self) -> str:
@@ -175,7 +178,7 @@ class Server:
 
     def stop(self) -> None:
         """Asks it to end, as an administrator would; it keeps its data."""
-        self._end(patience=15.0)
+        self._end(self._patience)
 
     def kill(self) -> None:
         self._end(patience=0.0)

@@ -24,10 +24,18 @@ class Redis(SystemPeer):
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument("--password", help="clients must AUTH with it")
-        parser.add_argument("--tls", action="store_true", help="TLS only; a client certificate is optional")
-        parser.add_argument("--appendonly", action="store_true", help="data also survives `kill redis`")
         parser.add_argument(
-            "--config", action="append", default=[], metavar="LINE", help="a line of redis.conf; may be repeated"
+            "--tls", action="store_true", help="TLS only; a client certificate is optional"
+        )
+        parser.add_argument(
+            "--appendonly", action="store_true", help="data also survives `kill redis`"
+        )
+        parser.add_argument(
+            "--config",
+            action="append",
+            default=[],
+            metavar="LINE",
+            help="a line of redis.conf; repeatable",
         )
 
     def start(self, session: Session, options: argparse.Namespace) -> dict[str, Any]:
@@ -58,7 +66,11 @@ class Redis(SystemPeer):
                 f"tls-key-file {server.key}",
                 "tls-auth-clients optional",
             ]
-            reached |= {"ca": str(ca), "client_cert": str(client.certificate), "client_key": str(client.key)}
+            reached |= {
+                "ca": str(ca),
+                "client_cert": str(client.certificate),
+                "client_key": str(client.key),
+            }
         configuration = session.data / "redis.conf"
         configuration.write_text("\n".join(lines + options.config) + "\n")
 
@@ -69,14 +81,21 @@ class Redis(SystemPeer):
                 ready=lambda: _answers(port, options.password, ca),
             )
         )
-        credentials = f":{urllib.parse.quote(options.password, safe='')}@" if options.password else ""
+        credentials = (
+            f":{urllib.parse.quote(options.password, safe='')}@" if options.password else ""
+        )
         reached["url"] = f"{'rediss' if options.tls else 'redis'}://{credentials}127.0.0.1:{port}/0"
         if options.password:
             reached["password"] = options.password
         return reached
 
     def smoke(self) -> None:
-        variants = ([], ["--password", "open sesame"], ["--tls", "--password", "secret"], ["--appendonly"])
+        variants: tuple[list[str], ...] = (
+            [],
+            ["--password", "open sesame"],
+            ["--tls", "--password", "secret"],
+            ["--appendonly"],
+        )
         for arguments in variants:
             with Session("redis") as session:
                 reached = self.start(session, self.default_options(*arguments))
@@ -85,7 +104,9 @@ class Redis(SystemPeer):
                     cli += ["--tls", "--cacert", reached["ca"]]
                 if "password" in reached:
                     refused = run([*cli, "GET", "key"])
-                    check("NOAUTH" in refused, f"redis {arguments}: no password, and yet: {refused}")
+                    check(
+                        "NOAUTH" in refused, f"redis {arguments}: no password, and yet: {refused}"
+                    )
                     cli += ["--no-auth-warning", "-a", reached["password"]]
                 run([*cli, "SET", "key", "value"])
                 got = run([*cli, "GET", "key"])
@@ -98,7 +119,9 @@ def _answers(port: int, password: str | None, ca: Path | None) -> bool:
         with socket.create_connection(("127.0.0.1", port), timeout=5) as plain:
             connection = plain
             if ca is not None:
-                connection = ssl.create_default_context(cafile=str(ca)).wrap_socket(plain, server_hostname="localhost")
+                connection = ssl.create_default_context(cafile=str(ca)).wrap_socket(
+                    plain, server_hostname="localhost"
+                )
             if password:
                 word = password.encode()
                 connection.sendall(b"*2\r\n$4\r\nAUTH\r\n$%d\r\n%s\r\n" % (len(word), word))

@@ -8,16 +8,18 @@ from __future__ import annotations
 import datetime
 import hashlib
 import hmac
-import http.client
-import ssl
 import urllib.parse
 from dataclasses import dataclass
 from pathlib import Path
 
+from peerlib import loopback
+
 
 @dataclass(frozen=True)
 class S3:
-    endpoint: str
+    """A server on 127.0.0.1; https if `ca` is given."""
+
+    port: int
     access_key: str
     secret_key: str
     region: str
@@ -25,22 +27,11 @@ class S3:
 
     def request(self, method: str, path: str) -> tuple[int, str]:
         """Sends a request without query and body; returns status and body."""
-        url = urllib.parse.urlsplit(self.endpoint)
-        connection: http.client.HTTPConnection
-        if url.scheme == "https":
-            context = ssl.create_default_context(cafile=str(self.ca) if self.ca else None)
-            connection = http.client.HTTPSConnection(url.netloc, timeout=10, context=context)
-        else:
-            connection = http.client.HTTPConnection(url.netloc, timeout=10)
-        try:
-            connection.request(method, path, headers=self._signed(method, url.netloc, path))
-            response = connection.getresponse()
-            return response.status, response.read().decode(errors="replace")
-        finally:
-            connection.close()
+        headers = self._signed(method, f"127.0.0.1:{self.port}", path)
+        return loopback.call(method, self.port, path, headers=headers, ca=self.ca)
 
     def _signed(self, method: str, host: str, path: str) -> dict[str, str]:
-        time = datetime.datetime.now(datetime.timezone.utc).strftime("%Y%m%dT%H%M%SZ")
+        time = datetime.datetime.now(datetime.UTC).strftime("%Y%m%dT%H%M%SZ")
         empty = hashlib.sha256(b"").hexdigest()
         headers = {"host": host, "x-amz-content-sha256": empty, "x-amz-date": time}
         names = ";".join(headers)
@@ -53,8 +44,9 @@ class S3:
         for part in scope.split("/"):
             key = _hmac(key, part)
         signature = _hmac(key, f"AWS4-HMAC-SHA256\n{time}\n{scope}\n{digest}").hex()
+        credential = f"{self.access_key}/{scope}"
         headers["authorization"] = (
-            f"AWS4-HMAC-SHA256 Credential={self.access_key}/{scope},SignedHeaders={names},Signature={signature}"
+            f"AWS4-HMAC-SHA256 Credential={credential},SignedHeaders={names},Signature={signature}"
         )
         return headers
 

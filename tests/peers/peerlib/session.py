@@ -79,10 +79,12 @@ class Session:
         argv: Sequence[str],
         ready: Callable[[], bool],
         environment: Mapping[str, str] | None = None,
+        patience: float = 15.0,
     ) -> Server:
-        """Declares a server; `start` runs it. It works in the data directory."""
+        """Declares a server that works in the data directory; `start` runs it. Told to stop, it
+        has `patience` seconds before it is killed."""
         log = self.data / f"{name}.log"
-        self._servers[name] = Server(name, argv, log, ready, environment, self.data)
+        self._servers[name] = Server(name, argv, log, ready, environment, self.data, patience)
         return self._servers[name]
 
     def start(self, *servers: Server) -> None:
@@ -127,7 +129,10 @@ class Session:
             return {"ok": False, "error": f"expected VERB NAME, got: {line}"}
         server = self._servers.get(name)
         if server is None:
-            return {"ok": False, "error": f"no server {name}; there are: {', '.join(self._servers)}"}
+            return {
+                "ok": False,
+                "error": f"no server {name}; there are: {', '.join(self._servers)}",
+            }
         verbs: dict[str, Callable[[], None]] = {
             "start": lambda: self.start(server),
             "stop": server.stop,

@@ -24,8 +24,8 @@ class SystemPeer(Peer):
         subprocess.run([str(REPOSITORY / "tools" / "deps.sh")], check=False, stdout=2)
         if self.find() is None:
             raise PeerError(
-                f"{self.name}: no {' or '.join(self.programs)} from {'.'.join(map(str, self.oldest))} on, "
-                "and tools/deps.sh could not install it"
+                f"{self.name}: needs {' and '.join(self.programs)}, version {self.version}, "
+                "and tools/deps.sh did not bring them"
             )
 
     def find(self) -> Path | None:
