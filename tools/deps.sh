@@ -60,4 +60,5 @@ if [ ! -e $policy ]; then
 fi
 
 $as_root apt-get update -q
-$as_root env DEBIAN_FRONTEND=noninteractive apt-get install -yq --no-install-recommends $missing
+$as_root env DEBIAN_FRONTEND=noninteractive apt-get install -yq -o Dpkg::Use-Pty=0 \
+  --no-install-recommends $missing

@@ -104,15 +104,14 @@ class Session:
             "pids": {server.name: server.pid for server in self._servers.values()},
         }
 
-    def obey(self) -> None:
-        """Carries out the commands on standard input until it ends, or our parent does."""
-        parent = os.pidfd_open(os.getppid())
+    def obey(self, parent: list[int]) -> None:
+        """Carries out the commands on standard input until it ends, or `parent` does."""
         unread = b""
         while True:
             # The timeout bounds how late a server that died by itself is reported.
-            readable, _, _ = select.select([0, parent], [], [], 1.0)
+            readable, _, _ = select.select([0, *parent], [], [], 1.0)
             self._report_deaths()
-            if parent in readable:
+            if any(handle in readable for handle in parent):
                 return
             if 0 in readable:
                 read = os.read(0, 4096)
@@ -174,13 +173,23 @@ def _answer(answer: dict[str, Any]) -> None:
 
 def serve(session: Session, start: Callable[[], dict[str, Any]]) -> None:
     """Starts, tells in one line of JSON how to reach what was started, and stays."""
+    parent = _watch_parent()
     reached = start()
     try:
         _answer({**reached, **session.describe()})
-        session.obey()
+        session.obey(parent)
     except BrokenPipeError:
         # Whoever asked is gone. Python would complain once more when it flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+
+
+def _watch_parent() -> list[int]:
+    """A file descriptor that becomes readable when our parent ends, where there can be one: a
+    parent outside of our container cannot be watched."""
+    try:
+        return [os.pidfd_open(os.getppid())]
+    except OSError:
+        return []
 
 
 def _try_lock(path: Path) -> IO[str] | None:
