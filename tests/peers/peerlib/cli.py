@@ -93,16 +93,13 @@ def _smoke(options: argparse.Namespace) -> None:
         say(f"{peer.name}: works ({time.monotonic() - started:.1f} s)")
 
 
-def _list(_: argparse.Namespace) -> int:
-    missing = 0
+def _list(_: argparse.Namespace) -> None:
     print(f"{'NAME':<10} {'GROUP':<6} {'VERSION':<30} WHERE")
     for peer in PEERS.values():
         found = peer.find()
-        missing += found is None and peer.group == "test"
         print(
             f"{peer.name:<10} {peer.group:<6} {peer.found_version():<30} {found or '(not there)'}"
         )
-    return 0
 
 
 def _doctor(options: argparse.Namespace) -> int:
