@@ -17,7 +17,8 @@ namespace paddleop::net {
 class HttpHeaders {
  public:
   HttpHeaders() = default;
-  HttpHeaders(std::initializer_list<std::pair<std::string, std::string>> fields) : fields_(fields) {}
+  HttpHeaders(std::initializer_list<std::pair<std::string, std::string>> fields)
+      : fields_(fields) {}
 
   // The first value, or nullopt.
   std::optional<std::string_view> Get(std::string_view name) const;
@@ -33,10 +34,11 @@ class HttpHeaders {
   std::vector<std::pair<std::string, std::string>> fields_;
 };
 
-// Fills the buffer with the next bytes of a request body and returns how many; 0 is the end. An error
-// aborts the request and is returned from the call.
+// Fills the buffer with the next bytes of a request body and returns how many; 0 is the end. An
+// error aborts the request and is returned from the call.
 using BodySource = std::function<Result<std::size_t>(std::span<char>)>;
-// Takes the next bytes of a response body. An error aborts the transfer and is returned from the call.
+// Takes the next bytes of a response body. An error aborts the transfer and is returned from the
+// call.
 using BodySink = std::function<Result<void>(std::string_view)>;
 
 struct HttpRequest {
@@ -59,7 +61,8 @@ struct HttpResponse {
 std::string_view ReasonPhrase(int status);
 
 // The error for an HTTP status outside 2xx, for callers whose protocol says nothing finer: 404 is
-// kNotFound, 409 kConflict, 401 and 403 kPermission, 408, 429 and 5xx kUnavailable, others kInvalid.
+// kNotFound, 409 kConflict, 401 and 403 kPermission, 408, 429 and 5xx kUnavailable, others
+// kInvalid.
 Status StatusOfHttp(int status, std::string_view what);
 
 }  // namespace paddleop::net

@@ -9,7 +9,7 @@ namespace paddleop::net {
 // How a client proves servers and itself. Files are read again when they change, so that rotated
 // certificates take effect on the next connection; PEM text wins over the file of the same meaning.
 struct ClientTls {
-  std::string ca_file;    // empty: the system's roots
+  std::string ca_file;  // empty: the system's roots
   std::string ca_pem;
   std::string cert_file;  // client certificate and key, if the server asks for one
   std::string key_file;

@@ -18,7 +18,7 @@ struct Url {
   Secret password;
   std::string host;
   std::optional<std::uint16_t> port;
-  std::string path;    // with its leading '/', or empty
+  std::string path;  // with its leading '/', or empty
   std::map<std::string, std::string> query;
 
   // host, host:port or [v6]:port.
