@@ -144,6 +144,8 @@ class MetaTxn {
   // -- Deletion --
   // The file's data is to be deleted; `now` in seconds since the epoch.
   virtual void QueueDeletion(Ino ino, std::uint64_t length, std::int64_t now) = 0;
+  // The data of a queued file is gone.
+  virtual void ForgetDeletion(Ino ino, std::uint64_t length) = 0;
   // A file without names that is open in session `sid`.
   virtual void Sustain(std::uint64_t sid, Ino ino) = 0;
   virtual void Unsustain(std::uint64_t sid, Ino ino) = 0;
