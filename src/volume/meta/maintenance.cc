@@ -35,6 +35,8 @@ Result<void> EngineMetaStore::RunMaintenance(const Context& ctx, bool ignore_lea
   if (trash) RETURN_IF_ERROR(CleanTrash(ctx));
   if (!deletions_.HasDeleter()) return {};  // leave the leases to those who can delete
   ASSIGN_OR_RETURN(const bool files, mine(Lease::kFiles, kHour));
+  // What our own queue is at would be listed, and deleted, a second time.
+  RETURN_IF_ERROR(deletions_.Drain(ctx));
   if (files) RETURN_IF_ERROR(CleanDeletedFiles(ctx, ignore_leases));
   ASSIGN_OR_RETURN(const bool slices, mine(Lease::kSlices, kHour));
   if (slices) RETURN_IF_ERROR(CleanSlices(ctx));

@@ -223,6 +223,8 @@ Result<Entry> EngineMetaStore::Rename(const Context& ctx, const Caller& caller, 
       s.new_dir->nlink += 1;
     }
     WriteDirectories(txn, s, old_before, new_before, &TouchDirectory, now);
+    // Directories lose their statistics when they go to the trash; this one is back.
+    if (from_dir && IsTrash(old_parent) && dir_stats()) txn.AddDirUsage(s.from->ino, {});
     moved.attr.ctime = now;
     if (moved.attr.parent != kNoIno) moved.attr.parent = new_parent;
     return {};

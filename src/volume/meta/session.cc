@@ -92,8 +92,12 @@ Result<void> EngineMetaStore::Heartbeat(const Context& ctx) {
   if (json) {
     ASSIGN_OR_RETURN(const Setting setting, Setting::Parse(*json));
     uuid = setting.uuid;
+    quotas_.SetVolumeLimits(setting.capacity, setting.inodes);
     MutexLock lock(mutex_);
-    if (setting_ && setting_->uuid == uuid) setting_ = setting;
+    if (setting_ && setting_->uuid == uuid) {
+      writable_ = setting.CheckWritable();
+      setting_ = setting;
+    }
   }
   std::uint64_t sid = 0;
   std::string info;

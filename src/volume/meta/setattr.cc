@@ -26,25 +26,28 @@ Result<void> ChangeOwner(const Caller& caller, const AttrChange& change, const A
     }
     attr.uid = *change.uid;
   }
-  // chown takes setuid and setgid away, except setgid without group execute (mandatory locking).
-  if ((change.uid || change.gid) && before.type == FileType::kFile) {
-    if (caller.uid != 0 || (before.mode & 0111) != 0) {
-      attr.mode &= static_cast<std::uint16_t>(~04000);
-      if ((before.mode & 00010) != 0) attr.mode &= static_cast<std::uint16_t>(~02000);
-    }
-  }
   return {};
+}
+
+// chown takes setuid and setgid away, except that user 0 keeps setgid without group execute (which
+// once meant mandatory locking).
+std::uint16_t ClearedByChown(const Caller& caller, const Attr& before, std::uint16_t mode) {
+  if (before.type == FileType::kDirectory) return mode;
+  const bool all = caller.uid != 0 || (before.mode & 00010) != 0;
+  return mode & (all ? 01777 : 03777);
 }
 
 Result<void> ChangeMode(const Caller& caller, const AttrChange& change, const Attr& before,
                         Attr& attr) {
-  if (!change.mode) return {};
-  std::uint16_t mode = *change.mode & 07777;
-  if (caller.uid != 0 && (mode & 02000) != 0 && !caller.InGroup(attr.gid)) {
-    mode &= static_cast<std::uint16_t>(~02000);
+  if (change.mode) {
+    std::uint16_t mode = *change.mode & 07777;
+    if (caller.uid != 0 && (mode & 02000) != 0 && !caller.InGroup(attr.gid)) {
+      mode &= static_cast<std::uint16_t>(~02000);
+    }
+    if (mode != before.mode && !Owns(caller, before)) return Refuse("mode");
+    attr.mode = mode;
   }
-  if (mode != before.mode && !Owns(caller, before)) return Refuse("mode");
-  attr.mode = mode;
+  if (change.uid || change.gid) attr.mode = ClearedByChown(caller, before, attr.mode);
   return {};
 }
 

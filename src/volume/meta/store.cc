@@ -115,6 +115,7 @@ Result<Setting> EngineMetaStore::Load(const Context& ctx) {
   RETURN_IF_ERROR(setting.CheckReadable());
   quotas_.SetVolumeLimits(setting.capacity, setting.inodes);
   MutexLock lock(mutex_);
+  writable_ = setting.CheckWritable();
   setting_ = setting;
   return setting;
 }
@@ -171,7 +172,7 @@ Result<void> EngineMetaStore::CheckWritable() {
   if (options_.read_only) return Fail(Code::kPermission, "the store is open for reading only");
   MutexLock lock(mutex_);
   if (!setting_) return Fail(Code::kInvalid, "no volume is loaded");
-  return setting_->CheckWritable();
+  return writable_;
 }
 
 Result<void> EngineMetaStore::Run(const Context& ctx, const Body& body) {

@@ -223,6 +223,7 @@ class EngineMetaStore final : public MetaStore {
 
   Mutex mutex_;
   std::optional<Setting> setting_ GUARDED_BY(mutex_);
+  Result<void> writable_ GUARDED_BY(mutex_);  // what the setting says
   bool prepared_ GUARDED_BY(mutex_) = false;
   std::uint64_t session_ GUARDED_BY(mutex_) = 0;
   std::string session_json_ GUARDED_BY(mutex_);

@@ -134,7 +134,7 @@ class MetaTxn {
   // Statistics of a new, empty directory.
   virtual void InitDirUsage(Ino ino) = 0;
   // Adds to the statistics of a directory. If it has none on record, they are counted afresh from
-  // its entries, with the effects of this transaction.
+  // its entries, with the effects of this transaction. An empty delta only makes sure of a record.
   virtual void AddDirUsage(Ino ino, const DirUsage& delta) = 0;
   // Removes statistics and quota of a directory.
   virtual void DeleteDirUsage(Ino ino) = 0;

@@ -139,6 +139,10 @@ Result<void> Database::Execute(const char* sql) {
   return {};
 }
 
+void Database::SetBusyTimeout(std::chrono::milliseconds timeout) {
+  sqlite3_busy_timeout(handle_, static_cast<int>(timeout.count()));
+}
+
 std::int64_t Database::Changes() const { return sqlite3_changes64(handle_); }
 
 std::int64_t Database::TotalChanges() const { return sqlite3_total_changes64(handle_); }

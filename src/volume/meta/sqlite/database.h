@@ -2,6 +2,7 @@
 // and read by type, errors as Status.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -61,6 +62,8 @@ class Database {
   // `sql` must be a literal or live as long as the connection: the pointer is the key of the cache.
   Statement Prepare(const char* sql);
   Result<void> Execute(const char* sql);
+  // How long a statement waits for other processes.
+  void SetBusyTimeout(std::chrono::milliseconds timeout);
   // Rows changed by the last statement.
   std::int64_t Changes() const;
   // Rows changed since the connection was opened.

@@ -134,17 +134,22 @@ Result<bool> HasSchema(Database& database) {
   return !tables.empty();
 }
 
-Result<void> CreateOrUpgradeSchema(Database& database) {
+Result<bool> CreateOrUpgradeSchema(Database& database) {
+  bool changed = false;
   ASSIGN_OR_RETURN(const Names items, ReadNames(database, "SELECT name FROM sqlite_master"));
   for (const Item& item : kItems) {
-    if (!Contains(items, item.name)) RETURN_IF_ERROR(database.Execute(item.sql));
+    if (Contains(items, item.name)) continue;
+    RETURN_IF_ERROR(database.Execute(item.sql));
+    changed = true;
   }
   ASSIGN_OR_RETURN(const Names columns,
                    ReadNames(database, "SELECT name FROM pragma_table_info('jfs_node')"));
   for (const Item& column : kNodeColumns) {
-    if (!Contains(columns, column.name)) RETURN_IF_ERROR(database.Execute(column.sql));
+    if (Contains(columns, column.name)) continue;
+    RETURN_IF_ERROR(database.Execute(column.sql));
+    changed = true;
   }
-  return {};
+  return changed;
 }
 
 Result<NodeSql> DescribeNodes(Database& database) {

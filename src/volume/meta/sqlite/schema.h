@@ -8,8 +8,9 @@
 
 namespace paddleop::volume {
 
-// Makes missing tables, columns and indexes; leaves what is there alone.
-Result<void> CreateOrUpgradeSchema(Database& database);
+// Makes missing tables, columns and indexes; leaves what is there alone. True if anything was
+// missing.
+Result<bool> CreateOrUpgradeSchema(Database& database);
 // Whether the file holds tables of a volume.
 Result<bool> HasSchema(Database& database);
 

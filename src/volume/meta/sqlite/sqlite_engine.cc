@@ -12,6 +12,7 @@ namespace {
 
 constexpr std::size_t kMaxReaders = 32;
 constexpr std::size_t kMaxTogether = 64;
+constexpr auto kBusyTimeout = std::chrono::seconds(5);
 
 bool FileExists(const std::string& path) {
   struct stat info{};
@@ -52,15 +53,22 @@ Result<void> SqliteEngine::OpenLocked(Database::Mode mode) {
     auto made = CreateOrUpgradeSchema(*database);
     if (!made) {
       (void)database->Execute("ROLLBACK");
-      return made;
+      return std::unexpected(std::move(made).error());
     }
     RETURN_IF_ERROR(database->Execute("COMMIT"));
   }
   ASSIGN_OR_RETURN(const bool has_schema, HasSchema(*database));
   if (!has_schema) return Fail(Code::kNotFound, "{} holds no volume", path_);
-  ASSIGN_OR_RETURN(sql_, DescribeNodes(*database));
+  RETURN_IF_ERROR(DescribeLocked(*database));
   writer_ = std::move(database);
   open_ = true;
+  return {};
+}
+
+Result<void> SqliteEngine::DescribeLocked(Database& database) {
+  ASSIGN_OR_RETURN(NodeSql sql, DescribeNodes(database));
+  sql_versions_.push_back(std::make_unique<const NodeSql>(std::move(sql)));
+  sql_ = sql_versions_.back().get();
   return {};
 }
 
@@ -100,7 +108,7 @@ Result<void> SqliteEngine::Read(const Context& ctx, const Query& query) {
       reader = *std::move(opened);
     }
   }
-  if (reader) result = query(*reader, sql_);
+  if (reader) result = query(*reader, *sql_);
   {
     MutexLock lock(readers_mutex_);
     if (reader) {
@@ -116,9 +124,11 @@ Result<void> SqliteEngine::Read(const Context& ctx, const Query& query) {
 Result<void> SqliteEngine::Begin(const Context& ctx) {
   Backoff backoff({}, Clock::System());
   for (;;) {
+    writer_->SetBusyTimeout(
+        std::chrono::duration_cast<std::chrono::milliseconds>(ctx.Remaining(kBusyTimeout)));
     auto begun = writer_->Prepare("BEGIN IMMEDIATE").Run();
     if (begun || begun.error().code() != Code::kConflict) return begun;
-    // Another process holds the file; SQLite has waited for some seconds already.
+    // Another process holds the file; SQLite has waited as long as we let it.
     if (!backoff.Sleep(ctx)) {
       return Fail(Code::kUnavailable, "{} is held by another process: {}", path_,
                   begun.error().message());
@@ -126,15 +136,11 @@ Result<void> SqliteEngine::Begin(const Context& ctx) {
   }
 }
 
-void SqliteEngine::CommitTogether(const Context& ctx, std::vector<Waiting*>& jobs) {
-  auto begun = Begin(ctx);
-  if (!begun) {
-    for (Waiting* waiting : jobs) waiting->result = std::unexpected(begun.error());
-    return;
-  }
+Result<void> SqliteEngine::CommitTogether(const Context& ctx, std::span<Waiting* const> jobs) {
+  RETURN_IF_ERROR(Begin(ctx));
   bool broken = false;
   for (Waiting* waiting : jobs) {
-    SqliteTxn txn(*writer_, sql_);
+    SqliteTxn txn(*writer_, *sql_);
     const std::int64_t changes_before = writer_->TotalChanges();
     auto done = (*waiting->job)(*writer_, txn);
     if (done) done = txn.Finish();
@@ -151,19 +157,20 @@ void SqliteEngine::CommitTogether(const Context& ctx, std::vector<Waiting*>& job
   }
   if (!broken) {
     auto committed = writer_->Prepare("COMMIT").Run();
-    if (committed) return;
+    if (committed) return {};
     (void)writer_->Execute("ROLLBACK");
     for (Waiting* waiting : jobs) {
       if (waiting->result) waiting->result = std::unexpected(committed.error());
     }
-    return;
+    return {};
   }
   (void)writer_->Execute("ROLLBACK");
-  if (jobs.size() == 1) return;
-  for (Waiting* waiting : jobs) {
-    std::vector<Waiting*> alone = {waiting};
-    CommitTogether(ctx, alone);
+  if (jobs.size() == 1) return {};
+  for (std::size_t i = 0; i < jobs.size(); ++i) {
+    auto done = CommitTogether(ctx, jobs.subspan(i, 1));
+    if (!done) jobs[i]->result = std::unexpected(std::move(done).error());
   }
+  return {};
 }
 
 Result<TxnOutcome> SqliteEngine::Write(const Context& ctx, const Job& job) {
@@ -176,10 +183,15 @@ Result<TxnOutcome> SqliteEngine::Write(const Context& ctx, const Job& job) {
   queue_.push_back(&self);
   while (!self.done) {
     if (leading_) {
+      const auto ready = [&]() REQUIRES(queue_mutex_) { return self.done || !leading_; };
+      if (std::find(queue_.begin(), queue_.end(), &self) == queue_.end()) {
+        queue_changed_.wait(lock, ready);  // picked up: the outcome is near
+        continue;
+      }
+      // Whoever has not been picked up yet may still leave.
       queue_changed_.wait_until(
           lock, ctx.stop(), std::min(ctx.deadline(), Context::Clock::now() + std::chrono::hours(1)),
-          [&]() REQUIRES(queue_mutex_) { return self.done || !leading_; });
-      // Whoever has not been picked up yet may still leave.
+          ready);
       const auto place = std::find(queue_.begin(), queue_.end(), &self);
       if (place != queue_.end() && (ctx.Stopped() || ctx.Expired())) {
         queue_.erase(place);
@@ -194,11 +206,18 @@ Result<TxnOutcome> SqliteEngine::Write(const Context& ctx, const Job& job) {
       queue_.pop_front();
     }
     lock.unlock();
-    CommitTogether(ctx, jobs);
+    auto begun = CommitTogether(ctx, jobs);
     lock.lock();
-    for (Waiting* waiting : jobs) waiting->done = true;
     leading_ = false;
     queue_changed_.notify_all();
+    if (!begun) {
+      // Our own time is up; the others may have more.
+      std::erase(jobs, &self);
+      std::erase(queue_, &self);
+      queue_.insert(queue_.begin(), jobs.begin(), jobs.end());
+      return std::unexpected(std::move(begun).error());
+    }
+    for (Waiting* waiting : jobs) waiting->done = true;
   }
   return std::move(self.result);
 }
@@ -267,10 +286,17 @@ Result<void> SqliteEngine::StoreSetting(const Context& ctx, std::string_view jso
 }
 
 Result<void> SqliteEngine::PrepareForWriting(const Context& ctx) {
-  auto done =
-      Write(ctx, [&](Database& database, SqliteTxn&) { return CreateOrUpgradeSchema(database); });
+  bool upgraded = false;
+  auto done = Write(ctx, [&](Database& database, SqliteTxn&) -> Result<void> {
+    ASSIGN_OR_RETURN(upgraded, CreateOrUpgradeSchema(database));
+    return {};
+  });
   if (!done) return std::unexpected(std::move(done).error());
-  return {};
+  if (!upgraded) return {};
+  return Read(ctx, [&](Database& database, const NodeSql&) -> Result<void> {
+    MutexLock lock(open_mutex_);
+    return DescribeLocked(database);
+  });
 }
 
 }  // namespace paddleop::volume

@@ -1,8 +1,10 @@
 #pragma once
 
+#include <atomic>
 #include <deque>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -86,12 +88,15 @@ class SqliteEngine final : public MetaEngine {
   // Opens the file if that was not done yet. kNotFound if there is none, or no tables in it.
   Result<void> EnsureOpen() EXCLUDES(open_mutex_);
   Result<void> OpenLocked(Database::Mode mode) REQUIRES(open_mutex_);
+  // Writes the statements for the columns that are there now.
+  Result<void> DescribeLocked(Database& database) REQUIRES(open_mutex_);
   // Runs `job` inside a write transaction, together with the jobs of other threads.
   Result<TxnOutcome> Write(const Context& ctx, const Job& job);
   // Runs `query` on a reader's connection.
   Result<void> Read(const Context& ctx, const Query& query);
-  // Takes what waits and commits it. The leader's own job is among `jobs`.
-  void CommitTogether(const Context& ctx, std::vector<Waiting*>& jobs);
+  // Commits jobs together, each with a result of its own. Fails, with none of them done, if `ctx`
+  // ends while another process holds the file.
+  Result<void> CommitTogether(const Context& ctx, std::span<Waiting* const> jobs);
   Result<void> Begin(const Context& ctx);
   Result<std::uint64_t> Increment(const Context& ctx, std::string_view counter, std::uint64_t by);
 
@@ -100,8 +105,10 @@ class SqliteEngine final : public MetaEngine {
 
   Mutex open_mutex_;
   bool open_ GUARDED_BY(open_mutex_) = false;
-  NodeSql sql_;                       // written once, before open_ is set
-  std::unique_ptr<Database> writer_;  // used by the leader only
+  // Kept to the end: their text is the key of statements that connections keep.
+  std::vector<std::unique_ptr<const NodeSql>> sql_versions_ GUARDED_BY(open_mutex_);
+  std::atomic<const NodeSql*> sql_ = nullptr;  // the latest; set before open_
+  std::unique_ptr<Database> writer_;           // used by the leader only
 
   Mutex readers_mutex_;
   CondVar reader_free_;

@@ -386,7 +386,6 @@ Result<void> SqliteTxn::Finish() {
             .Run());
   }
   for (const auto& [ino, delta] : dir_usage_) {
-    if (delta.IsZero()) continue;
     RETURN_IF_ERROR(database_
                         .Prepare("UPDATE jfs_dir_stats SET data_length=data_length+?, "
                                  "used_space=used_space+?, used_inodes=used_inodes+? WHERE inode=?")

@@ -40,14 +40,15 @@ class DeletedSlices {
   std::vector<std::uint64_t> slices_;
 };
 
-NewFile PackedFile(Ino parent, std::string name, std::uint64_t id, std::uint32_t size, std::uint32_t off,
-                   std::uint32_t len) {
+NewFile PackedFile(Ino parent, std::string name, std::uint64_t id, std::uint32_t size,
+                   std::uint32_t off, std::uint32_t len) {
   NewFile file;
   file.parent = parent;
   file.name = std::move(name);
   file.length = len;
   file.mtime = {.seconds = 1600000000, .nanos = 7};
-  file.chunks = {{.index = 0, .slices = {{.pos = 0, .id = id, .size = size, .off = off, .len = len}}}};
+  file.chunks = {
+      {.index = 0, .slices = {{.pos = 0, .id = id, .size = size, .off = off, .len = len}}}};
   return file;
 }
 
@@ -170,7 +171,8 @@ TEST_P(MetaStoreContract, DeletedFilesWaitForSomeoneWhoCanDelete) {
   auto other = OpenAnother();
   other->SetSliceDeleter(deleted.Deleter());
   ASSERT_OK(other->RunMaintenance(ctx_, /*ignore_leases=*/false));
-  EXPECT_THAT(deleted.ids(), IsEmpty()) << "within its first hour it is left to the one that deleted it";
+  EXPECT_THAT(deleted.ids(), IsEmpty())
+      << "within its first hour it is left to the one that deleted it";
   ASSERT_OK(other->RunMaintenance(ctx_, /*ignore_leases=*/true));
   EXPECT_THAT(deleted.ids(), ElementsAre(id));
   EXPECT_THAT(*store_->ListDeletedFiles(ctx_, 10), IsEmpty());
@@ -230,7 +232,8 @@ TEST_P(MetaStoreContract, DeadClientsAreCleanedUpAfter) {
     ASSERT_OK(store_->RunMaintenance(ctx_, /*ignore_leases=*/true));
     EXPECT_OK(store_->GetAttr(ctx_, file));
     // ...and clean up when its time is over.
-    paddleop::testing::ManualClock later(std::chrono::system_clock::now() + std::chrono::minutes(5));
+    paddleop::testing::ManualClock later(std::chrono::system_clock::now() +
+                                         std::chrono::minutes(5));
     MetaOptions late;
     late.clock = &later;
     auto heir = OpenAnother(late);
@@ -407,11 +410,13 @@ TEST_P(MetaStoreContract, CommitAnswersForEachFile) {
   const Ino dir = MakeDir(kRootIno, "dir");
   const auto pack = store_->NewSliceId(ctx_);
   ASSERT_OK(pack);
-  const std::vector<NewFile> files = {
-      PackedFile(kRootIno, "old", *pack, 300, 0, 100), PackedFile(kRootIno, "dir", *pack, 300, 0, 100),
-      PackedFile(Ino{999}, "x", *pack, 300, 0, 100),   PackedFile(old, "x", *pack, 300, 0, 100),
-      PackedFile(dir, "new", *pack, 300, 100, 100),    PackedFile(dir, "new", *pack, 300, 200, 100),
-      PackedFile(dir, "bad", *pack, 300, 250, 100)};
+  const std::vector<NewFile> files = {PackedFile(kRootIno, "old", *pack, 300, 0, 100),
+                                      PackedFile(kRootIno, "dir", *pack, 300, 0, 100),
+                                      PackedFile(Ino{999}, "x", *pack, 300, 0, 100),
+                                      PackedFile(old, "x", *pack, 300, 0, 100),
+                                      PackedFile(dir, "new", *pack, 300, 100, 100),
+                                      PackedFile(dir, "new", *pack, 300, 200, 100),
+                                      PackedFile(dir, "bad", *pack, 300, 250, 100)};
   auto answers = store_->CommitFiles(ctx_, files, {});
   EXPECT_CODE(answers[0], Code::kAlreadyExists);
   EXPECT_CODE(answers[1], Code::kAlreadyExists);
@@ -502,7 +507,9 @@ TEST_P(MetaStoreContract, ManyThreadsAndClientsInOneDirectory) {
         ASSERT_OK(store.Mknod(ctx_, root_, kRootIno, name, FileType::kFile, 0644, 0));
         // All race for the same name; one wins.
         (void)store.Mkdir(ctx_, root_, kRootIno, "race" + std::to_string(i), 0755);
-        if (i % 2 == 0) ASSERT_OK(store.Unlink(ctx_, root_, kRootIno, name));
+        if (i % 2 == 0) {
+          ASSERT_OK(store.Unlink(ctx_, root_, kRootIno, name));
+        }
       }
     });
   }

@@ -64,7 +64,8 @@ TEST_P(MetaStoreContract, MakesAndFindsNames) {
   EXPECT_CODE(store_->Lookup(ctx_, root_, Ino{999}, "x"), Code::kNotFound);
   EXPECT_CODE(store_->Mkdir(ctx_, root_, kRootIno, "dir", 0755), Code::kAlreadyExists);
   EXPECT_CODE(store_->Mkdir(ctx_, root_, file->ino, "x", 0755), Code::kNotDirectory);
-  EXPECT_CODE(store_->Mkdir(ctx_, root_, kRootIno, std::string(256, 'x'), 0755), Code::kNameTooLong);
+  EXPECT_CODE(store_->Mkdir(ctx_, root_, kRootIno, std::string(256, 'x'), 0755),
+              Code::kNameTooLong);
   EXPECT_CODE(store_->Mkdir(ctx_, root_, kRootIno, ".trash", 0755), Code::kPermission);
   EXPECT_EQ(store_->GetAttr(ctx_, kRootIno)->nlink, 3U);
   ExpectConsistent();
@@ -79,8 +80,8 @@ TEST_P(MetaStoreContract, NamesAreBytes) {
 }
 
 TEST_P(MetaStoreContract, AllTypesOfNodes) {
-  for (const FileType type : {FileType::kFifo, FileType::kBlockDevice, FileType::kCharDevice,
-                              FileType::kSocket}) {
+  for (const FileType type :
+       {FileType::kFifo, FileType::kBlockDevice, FileType::kCharDevice, FileType::kSocket}) {
     const std::string name = std::to_string(static_cast<int>(type));
     ASSERT_OK(store_->Mknod(ctx_, root_, kRootIno, name, type, 0600, 0x0103));
     const auto found = store_->Lookup(ctx_, root_, kRootIno, name);
@@ -89,7 +90,8 @@ TEST_P(MetaStoreContract, AllTypesOfNodes) {
     EXPECT_EQ(found->attr.rdev, 0x0103U);
     EXPECT_OK(store_->Unlink(ctx_, root_, kRootIno, name));
   }
-  EXPECT_CODE(store_->Mknod(ctx_, root_, kRootIno, "d", FileType::kDirectory, 0600, 0), Code::kInvalid);
+  EXPECT_CODE(store_->Mknod(ctx_, root_, kRootIno, "d", FileType::kDirectory, 0600, 0),
+              Code::kInvalid);
   ExpectConsistent();
 }
 
@@ -130,7 +132,8 @@ TEST_P(MetaStoreContract, SymbolicLinks) {
   EXPECT_EQ(link->attr.length, target.size());
   EXPECT_EQ(*store_->ReadLink(ctx_, link->ino), target);
   EXPECT_CODE(store_->ReadLink(ctx_, kRootIno), Code::kInvalid);
-  EXPECT_CODE(store_->Symlink(ctx_, root_, kRootIno, "m", std::string(4096, 'x')), Code::kNameTooLong);
+  EXPECT_CODE(store_->Symlink(ctx_, root_, kRootIno, "m", std::string(4096, 'x')),
+              Code::kNameTooLong);
   EXPECT_OK(store_->Unlink(ctx_, root_, kRootIno, "l"));
   EXPECT_CODE(store_->ReadLink(ctx_, link->ino), Code::kNotFound);
   ExpectConsistent();
@@ -187,7 +190,8 @@ TEST_P(MetaStoreContract, RenameMovesAndReplaces) {
   ASSERT_OK(store_->Rename(ctx_, root_, two, "g", one, "h", RenameMode::kReplace));
   EXPECT_CODE(store_->GetAttr(ctx_, other), Code::kNotFound);
   EXPECT_EQ(store_->Lookup(ctx_, root_, one, "h")->ino, file);
-  EXPECT_CODE(store_->Rename(ctx_, root_, one, "x", two, "y", RenameMode::kReplace), Code::kNotFound);
+  EXPECT_CODE(store_->Rename(ctx_, root_, one, "x", two, "y", RenameMode::kReplace),
+              Code::kNotFound);
   EXPECT_OK(store_->Rename(ctx_, root_, one, "h", one, "h", RenameMode::kReplace));
   EXPECT_THAT(List(one), ElementsAre("h"));
 }
@@ -239,9 +243,12 @@ TEST_P(MetaStoreContract, ReadsDirectoriesInPages) {
 
 TEST_P(MetaStoreContract, SetsAttributes) {
   const Ino file = MakeFile(kRootIno, "a");
-  const auto changed = store_->SetAttr(
-      ctx_, root_, file,
-      {.mode = 0600, .uid = 5, .gid = 6, .atime = Timestamp{1, 2}, .mtime = Timestamp{-3, 999999999}});
+  const auto changed = store_->SetAttr(ctx_, root_, file,
+                                       {.mode = 0600,
+                                        .uid = 5,
+                                        .gid = 6,
+                                        .atime = Timestamp{1, 2},
+                                        .mtime = Timestamp{-3, 999999999}});
   ASSERT_OK(changed);
   const auto read = store_->GetAttr(ctx_, file);
   ASSERT_OK(read);
@@ -263,7 +270,8 @@ TEST_P(MetaStoreContract, PermissionsAreChecked) {
   const auto file = store_->Mknod(ctx_, owner, dir, "x", FileType::kFile, 0600, 0);
   ASSERT_OK(file);
   EXPECT_CODE(store_->Unlink(ctx_, other, dir, "x"), Code::kPermission) << "sticky";
-  EXPECT_CODE(store_->Rename(ctx_, other, dir, "x", dir, "y", RenameMode::kReplace), Code::kPermission);
+  EXPECT_CODE(store_->Rename(ctx_, other, dir, "x", dir, "y", RenameMode::kReplace),
+              Code::kPermission);
   EXPECT_CODE(store_->SetAttr(ctx_, other, file->ino, {.mode = 0777}), Code::kPermission);
   EXPECT_CODE(store_->SetAttr(ctx_, owner, file->ino, {.uid = 6}), Code::kPermission);
   EXPECT_CODE(store_->Truncate(ctx_, other, file->ino, 0), Code::kPermission);
@@ -282,7 +290,8 @@ TEST_P(MetaStoreContract, ExtendedAttributes) {
   EXPECT_CODE(store_->SetXattr(ctx_, file, "user.a", value, XattrMode::kReplace), Code::kNotFound);
   ASSERT_OK(store_->SetXattr(ctx_, file, "user.a", value, XattrMode::kCreate));
   EXPECT_EQ(*store_->GetXattr(ctx_, file, "user.a"), value);
-  EXPECT_CODE(store_->SetXattr(ctx_, file, "user.a", "x", XattrMode::kCreate), Code::kAlreadyExists);
+  EXPECT_CODE(store_->SetXattr(ctx_, file, "user.a", "x", XattrMode::kCreate),
+              Code::kAlreadyExists);
   ASSERT_OK(store_->SetXattr(ctx_, file, "user.a", "", XattrMode::kReplace));
   EXPECT_EQ(*store_->GetXattr(ctx_, file, "user.a"), "");
   ASSERT_OK(store_->SetXattr(ctx_, file, "user.b", "2", XattrMode::kAny));

@@ -1,4 +1,5 @@
-// Random operations on a store and on a model of a tree: both must allow the same and show the same.
+// Random operations on a store and on a model of a tree: both must allow the same and show the
+// same.
 #include <random>
 
 #include "volume/format/chunk_view.h"
@@ -71,8 +72,8 @@ class RandomRun {
     }
     ASSERT_EQ(tree.length(at), node->bytes.size()) << path;
     std::size_t byte = 0;
-    for (const Slice& piece : BuildChunkView(tree.Slices(at, 0),
-                                             static_cast<std::uint32_t>(node->bytes.size()))) {
+    for (const Slice& piece :
+         BuildChunkView(tree.Slices(at, 0), static_cast<std::uint32_t>(node->bytes.size()))) {
       for (std::uint32_t i = 0; i < piece.len; ++i, ++byte) {
         const TreeModel::Byte seen{.slice = piece.id, .offset = piece.id == 0 ? 0 : piece.off + i};
         ASSERT_EQ(seen, node->bytes[byte]) << path << " byte " << byte;

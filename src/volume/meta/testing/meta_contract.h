@@ -1,5 +1,5 @@
-// What every metadata engine must do, as one suite: what one allows and another refuses is a bug in one
-// of them. A test program instantiates it with a factory for its engine:
+// What every metadata engine must do, as one suite: what one allows and another refuses is a bug in
+// one of them. A test program instantiates it with a factory for its engine:
 //
 //   INSTANTIATE_TEST_SUITE_P(Sqlite, MetaStoreContract, ::testing::Values(SqliteFactory()));
 #pragma once

@@ -11,8 +11,8 @@
 
 namespace paddleop::volume::testing {
 
-// A file tree reduced to what a test compares: names, types, link counts, and for each byte of a file
-// which byte of which slice it shows. Every operation says whether it may happen.
+// A file tree reduced to what a test compares: names, types, link counts, and for each byte of a
+// file which byte of which slice it shows. Every operation says whether it may happen.
 class TreeModel {
  public:
   struct Byte {
