@@ -1,5 +1,5 @@
-// Metadata that we write and the official client reads, and the reverse, on SQLite with a directory
-// as object store.
+// Metadata that we write and the official client reads, and the reverse, on each engine, with a
+// directory as object store.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -21,9 +21,10 @@ namespace {
 
 namespace fs = std::filesystem;
 using paddleop::testing::Juicefs;
+using paddleop::testing::Peer;
 using ::testing::HasSubstr;
 
-class MetaInterop : public ::testing::Test {
+class MetaInterop : public ::testing::TestWithParam<std::string> {
  protected:
   void SetUp() override {
     auto dir = TempDir::Create();
@@ -33,6 +34,12 @@ class MetaInterop : public ::testing::Test {
     ASSERT_OK(juicefs);
     juicefs_.emplace(*std::move(juicefs));
     url_ = "sqlite3://" + dir_->File("meta.db");
+    if (GetParam() == "redis") {
+      auto redis = Peer::Start("redis");
+      ASSERT_OK(redis);
+      redis_.emplace(*std::move(redis));
+      url_ = redis_->Get("url");
+    }
     bucket_ = dir_->File("store") + "/";
     ASSERT_OK(MakeDirectories(bucket_));
     auto store = OpenMetaStore(ctx_, url_, {});
@@ -241,16 +248,20 @@ class MetaInterop : public ::testing::Test {
   const Context ctx_ = Context::Background();
   const Caller root_;
   std::optional<TempDir> dir_;
+  std::optional<Peer> redis_;
   std::optional<Juicefs> juicefs_;
   std::string url_;
   std::string bucket_;
   std::unique_ptr<MetaStore> store_;
 };
 
-TEST_F(MetaInterop, TheyReadWhatWeWrote) { TheyRead(0); }
-TEST_F(MetaInterop, TheyReadWhatWeWroteWithTrash) { TheyRead(1); }
+INSTANTIATE_TEST_SUITE_P(Engines, MetaInterop, ::testing::Values("sqlite", "redis"),
+                         [](const auto& engine) { return engine.param; });
 
-TEST_F(MetaInterop, WeReadWhatTheyWrote) {
+TEST_P(MetaInterop, TheyReadWhatWeWrote) { TheyRead(0); }
+TEST_P(MetaInterop, TheyReadWhatWeWroteWithTrash) { TheyRead(1); }
+
+TEST_P(MetaInterop, WeReadWhatTheyWrote) {
   FormatByThem(1);
   ASSERT_FALSE(HasFatalFailure());
   {
