@@ -7,6 +7,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <thread>
 
 #include "base/crypto.h"
 #include "base/posix.h"
@@ -35,7 +36,7 @@ class MetaInterop : public ::testing::TestWithParam<std::string> {
     juicefs_.emplace(*std::move(juicefs));
     url_ = "sqlite3://" + dir_->File("meta.db");
     if (GetParam() == "redis") {
-      auto redis = Peer::Start("redis");
+      auto redis = Peer::Start("redis", {"--appendonly"});
       ASSERT_OK(redis);
       redis_.emplace(*std::move(redis));
       url_ = redis_->Get("url");
@@ -302,6 +303,45 @@ TEST_P(MetaInterop, WeReadWhatTheyWrote) {
   ASSERT_OK(store_->RemoveTree(ctx_, root_, kRootIno, "a", {.skip_trash = true}));
   ASSERT_OK(store_->DrainDeletions(ctx_));
   EXPECT_OK(juicefs_->CheckClean(url_));
+}
+
+// Two clients in one directory void each other's transactions; nothing may get lost by that.
+TEST_P(MetaInterop, BothCreateInOneDirectory) {
+  constexpr int kFiles = 100;
+  FormatByThem(1);
+  ASSERT_FALSE(HasFatalFailure());
+  ASSERT_OK(store_->Mkdir(ctx_, root_, kRootIno, "d", 0777));
+  const Ino dir = InoOf("d");
+  {
+    const auto mount = juicefs_->MountAt(url_, dir_->File("mnt"));
+    ASSERT_OK(mount);
+    std::jthread theirs([&] {
+      for (int i = 0; i < kFiles; ++i) {
+        std::ofstream((*mount)->path() + "/d/theirs" + std::to_string(i)) << "t";
+      }
+      for (int i = 0; i < kFiles; i += 2)
+        fs::remove((*mount)->path() + "/d/theirs" + std::to_string(i));
+    });
+    for (int i = 0; i < kFiles; ++i) NewFile(dir, "ours" + std::to_string(i), "o");
+    for (int i = 0; i < kFiles; i += 2) {
+      EXPECT_OK(store_->Unlink(ctx_, root_, dir, "ours" + std::to_string(i)));
+    }
+    theirs.join();
+    for (int i = 0; i < kFiles; ++i) {
+      EXPECT_EQ(fs::exists((*mount)->path() + "/d/ours" + std::to_string(i)), i % 2 == 1) << i;
+      const auto found = store_->Lookup(ctx_, root_, dir, "theirs" + std::to_string(i));
+      EXPECT_EQ(found.has_value(), i % 2 == 1) << i;
+    }
+  }
+  EXPECT_OK(juicefs_->CheckClean(url_));
+  const auto usage = store_->GetDirUsage(ctx_, dir);
+  ASSERT_OK(usage);
+  EXPECT_EQ(*usage, (DirUsage{.length = kFiles, .space = kFiles * 4096, .inodes = kFiles}));
+  const auto stat = store_->GetStatFs(ctx_);
+  ASSERT_OK(stat);
+  // All files (half of them in the trash), their directory, and this hour's (or two hours').
+  EXPECT_GE(stat->used_inodes, 2U * kFiles + 2);
+  EXPECT_LE(stat->used_inodes, 2U * kFiles + 3);
 }
 
 }  // namespace
