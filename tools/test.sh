@@ -6,21 +6,16 @@ cd "$(dirname "$0")/.."
 jobs=${JOBS:-$(nproc)}
 
 peers_log=$(mktemp)
-trap 'kill "${peers:-}" 2>/dev/null || :; rm -f "$peers_log"' EXIT
-if tests/peers/peer get all --check >/dev/null 2>&1; then
-  peers=
-else
-  echo "getting the peers in the background"
-  nice -n 5 tests/peers/peer get all >"$peers_log" 2>&1 &
-  peers=$!
-fi
+nice -n 5 tests/peers/peer get all >"$peers_log" 2>&1 &
+peers=$!
+trap 'kill "$peers" 2>/dev/null || :; rm -f "$peers_log"' EXIT
 
 make build-dev
 ctest --preset dev -L unit -j "$jobs"
 
-if [ -n "$peers" ]; then
+if kill -0 "$peers" 2>/dev/null; then
   echo "waiting for the peers"
-  tail -n +1 -f --pid="$peers" "$peers_log" &
-  wait "$peers" || { echo "a peer could not be had; see above" >&2; exit 1; }
+  tail -n +1 -f --pid="$peers" "$peers_log"
 fi
+wait "$peers" || { cat "$peers_log"; echo "a peer could not be had; see above" >&2; exit 1; }
 ctest --preset dev -LE unit -j "$jobs" --timeout 900

@@ -44,7 +44,7 @@ SliceWriter::~SliceWriter() {
 
 bool SliceWriter::CanWrite(std::uint64_t offset, std::uint64_t size) const {
   const std::uint64_t first_open = std::uint64_t{uploaded_} * blocks_.options().layout.block_size;
-  return offset >= first_open && offset <= size_ && offset + size <= kMaxSliceSize;
+  return !sealed_ && offset >= first_open && offset <= size_ && offset + size <= kMaxSliceSize;
 }
 
 Result<void> SliceWriter::Write(const Context& ctx, std::uint32_t offset, std::span<const std::byte> data) {
@@ -95,8 +95,14 @@ Result<void> SliceWriter::Upload(const Context& ctx, std::uint32_t index) {
   return queued;
 }
 
-Result<void> SliceWriter::Finish(const Context& ctx) {
+Result<void> SliceWriter::Seal(const Context& ctx) {
+  sealed_ = true;
   while (!open_.empty()) RETURN_IF_ERROR(Upload(ctx, uploaded_));
+  return {};
+}
+
+Result<void> SliceWriter::Finish(const Context& ctx) {
+  RETURN_IF_ERROR(Seal(ctx));
   MutexLock lock(uploads_->mutex);
   auto done = [&]() REQUIRES(uploads_->mutex) { return uploads_->running == 0; };
   if (ctx.has_deadline()) {
