@@ -213,8 +213,8 @@ Result<void> Vfs::Write(const Context& ctx, Handle handle, std::uint64_t offset,
   ASSIGN_OR_RETURN(const auto open, state_->Get(handle));
   if (!open->flags.write) return Fail(Code::kInvalid, "the file is not open for writing");
   if (data.empty()) return {};
-  if (open->flags.append) offset = open->file->writer.length();
-  auto written = open->file->writer.Write(bounded, offset, data);
+  FileWriter& writer = open->file->writer;
+  auto written = open->flags.append ? writer.Append(bounded, data) : writer.Write(bounded, offset, data);
   state_->flusher_.Wake();
   return written;
 }

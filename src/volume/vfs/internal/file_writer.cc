@@ -86,8 +86,17 @@ Result<void> FileWriter::WritePiece(const Context& ctx, std::uint32_t index, std
 }
 
 Result<void> FileWriter::Write(const Context& ctx, std::uint64_t offset, std::span<const std::byte> data) {
-  if (offset + data.size() > kMaxFileSize) return Fail(Code::kInvalid, "a file cannot be larger than 2^57 bytes");
   MutexLock writing(write_mutex_);
+  return WriteAt(ctx, offset, data);
+}
+
+Result<void> FileWriter::Append(const Context& ctx, std::span<const std::byte> data) {
+  MutexLock writing(write_mutex_);
+  return WriteAt(ctx, length_.load(), data);
+}
+
+Result<void> FileWriter::WriteAt(const Context& ctx, std::uint64_t offset, std::span<const std::byte> data) {
+  if (offset + data.size() > kMaxFileSize) return Fail(Code::kInvalid, "a file cannot be larger than 2^57 bytes");
   Result<void> result;
   ForEachChunk(offset, data.size(), [&](std::uint32_t index, std::uint32_t pos, std::uint32_t len) {
     if (!result) return;

@@ -28,6 +28,8 @@ class FileWriter {
   FileWriter(MetaStore& meta, BlockStore& blocks, const Logger& log, Ino ino, std::uint64_t length);
 
   Result<void> Write(const Context& ctx, std::uint64_t offset, std::span<const std::byte> data);
+  // At the end of the file as it is when it is this write's turn.
+  Result<void> Append(const Context& ctx, std::span<const std::byte> data);
   // Everything written before is stored and committed when it returns. A write that was lost is
   // reported by the first flush after it, once.
   Result<void> Flush(const Context& ctx);
@@ -49,6 +51,8 @@ class FileWriter {
 
   Result<std::shared_ptr<Pending>> PendingFor(const Context& ctx, std::uint32_t index, std::uint32_t pos,
                                               std::uint32_t size);
+  Result<void> WriteAt(const Context& ctx, std::uint64_t offset, std::span<const std::byte> data)
+      REQUIRES(write_mutex_);
   Result<void> WritePiece(const Context& ctx, std::uint32_t index, std::uint32_t pos,
                           std::span<const std::byte> data);
   Result<void> Commit(const Context& ctx, Pending& pending);
