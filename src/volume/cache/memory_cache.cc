@@ -79,11 +79,13 @@ class MemoryCache final : public CacheStore {
  public:
   explicit MemoryCache(std::uint64_t capacity) : capacity_(capacity) {
     // Few shards when there is little room: a shard must still hold whole blocks.
-    shards_ = std::min<std::uint64_t>(kMaxShards, std::max<std::uint64_t>(1, capacity / (64U << 20)));
+    shards_ =
+        std::min<std::uint64_t>(kMaxShards, std::max<std::uint64_t>(1, capacity / (64U << 20)));
     for (std::size_t i = 0; i < shards_; ++i) shard_[i].set_capacity(capacity / shards_);
   }
 
-  bool Read(const Context&, const BlockId& block, std::uint32_t offset, std::span<std::byte> out) override {
+  bool Read(const Context&, const BlockId& block, std::uint32_t offset,
+            std::span<std::byte> out) override {
     const Content content = ShardOf(block).Find(block);
     if (!content || offset + out.size() > content->size()) return false;
     std::memcpy(out.data(), content->data() + offset, out.size());
@@ -92,8 +94,8 @@ class MemoryCache final : public CacheStore {
 
   bool Put(const Context&, const BlockId& block, std::span<const std::byte> plain) override {
     if (plain.size() > capacity_ / shards_) return false;
-    return ShardOf(block).Insert(block,
-                                 std::make_shared<const std::vector<std::byte>>(plain.begin(), plain.end()));
+    return ShardOf(block).Insert(
+        block, std::make_shared<const std::vector<std::byte>>(plain.begin(), plain.end()));
   }
 
   bool Contains(const BlockId& block) override { return ShardOf(block).Contains(block); }
@@ -108,7 +110,9 @@ class MemoryCache final : public CacheStore {
  private:
   static constexpr std::size_t kMaxShards = 16;
 
-  Shard& ShardOf(const BlockId& block) { return shard_[(block.slice * 31 + block.index) % shards_]; }
+  Shard& ShardOf(const BlockId& block) {
+    return shard_[(block.slice * 31 + block.index) % shards_];
+  }
 
   std::uint64_t capacity_;
   std::size_t shards_;

@@ -11,7 +11,8 @@ namespace {
 
 const Context kCtx = Context::Background();
 
-std::string ReadAt(CacheStore& cache, const BlockId& block, std::uint32_t offset, std::size_t size) {
+std::string ReadAt(CacheStore& cache, const BlockId& block, std::uint32_t offset,
+                   std::size_t size) {
   std::string out(size, '\0');
   if (!cache.Read(kCtx, block, offset, std::as_writable_bytes(std::span(out)))) return "miss";
   return out;

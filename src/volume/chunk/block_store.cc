@@ -13,7 +13,7 @@ struct BlockStore::Fetch {
   CondVar done_changed;
   bool done GUARDED_BY(mutex) = false;
   Result<void> result GUARDED_BY(mutex);
-  BufferBudget::Lease lease;      // of `content`
+  BufferBudget::Lease lease;       // of `content`
   std::vector<std::byte> content;  // written by the fetching thread before `done`, then only read
 };
 
@@ -25,16 +25,19 @@ BlockStore::BlockStore(BlockStoreOptions options, object::ObjectStore& store, Ca
       log_(log),
       budget_(options.buffer_bytes),
       downloads_({.name = "block-get", .threads = options.max_downloads, .queue_limit = 4096}),
-      prefetches_({.name = "block-ahead", .threads = options.max_downloads / 2 + 1, .queue_limit = 256}),
+      prefetches_(
+          {.name = "block-ahead", .threads = options.max_downloads / 2 + 1, .queue_limit = 256}),
       uploads_({.name = "block-put", .threads = options.max_uploads, .queue_limit = 1024}) {}
 
 BlockStore::~BlockStore() { stop_.request_stop(); }
 
-Result<void> BlockStore::Download(const Context& ctx, const BlockId& block, std::span<std::byte> plain) {
+Result<void> BlockStore::Download(const Context& ctx, const BlockId& block,
+                                  std::span<std::byte> plain) {
   const std::string key = BlockKey(options_.layout, block);
   const Context bounded = ctx.WithTimeout(options_.get_timeout);
   const auto short_read = [&](std::size_t got) {
-    return Fail(Code::kCorrupt, "object {}{} has {} bytes, expected {}", store_.name(), key, got, plain.size());
+    return Fail(Code::kCorrupt, "object {}{} has {} bytes, expected {}", store_.name(), key, got,
+                plain.size());
   };
   if (options_.compression == Compression::kNone) {
     ASSIGN_OR_RETURN(auto got, store_.Get(bounded, key, {}, plain));
@@ -46,11 +49,13 @@ Result<void> BlockStore::Download(const Context& ctx, const BlockId& block, std:
   ASSIGN_OR_RETURN(auto got, store_.Get(bounded, key, {}, stored));
   auto opened = DecompressBlock(options_.compression,
                                 {reinterpret_cast<const char*>(stored.data()), got.size}, plain);
-  if (!opened) return std::unexpected(std::move(opened).error().Wrap("object " + store_.name() + key));
+  if (!opened)
+    return std::unexpected(std::move(opened).error().Wrap("object " + store_.name() + key));
   return {};
 }
 
-void BlockStore::Finish(const BlockId& block, const std::shared_ptr<Fetch>& fetch, Result<void> result) {
+void BlockStore::Finish(const BlockId& block, const std::shared_ptr<Fetch>& fetch,
+                        Result<void> result) {
   {
     MutexLock lock(mutex_);
     fetches_.erase(block);
@@ -97,7 +102,8 @@ Result<void> BlockStore::FetchWhole(const Context& ctx, const BlockId& block, st
     }
     if (!fetch->done) {
       RETURN_IF_ERROR(ctx.Check());
-      return Fail(Code::kDeadline, "block {} did not arrive in time", BlockKey(options_.layout, block));
+      return Fail(Code::kDeadline, "block {} did not arrive in time",
+                  BlockKey(options_.layout, block));
     }
     if (fetch->result) {
       std::memcpy(out.data(), fetch->content.data() + offset, out.size());
@@ -124,8 +130,9 @@ Result<void> BlockStore::ReadBlock(const Context& ctx, const BlockId& block, std
   // Without a cache the rest of the block would be thrown away, so only the range is fetched.
   if (options_.compression == Compression::kNone && store_.traits().ranges) {
     const std::string key = BlockKey(options_.layout, block);
-    ASSIGN_OR_RETURN(auto got, store_.Get(ctx.WithTimeout(options_.get_timeout), key,
-                                          {.range = {.offset = offset, .length = out.size()}}, out));
+    ASSIGN_OR_RETURN(auto got,
+                     store_.Get(ctx.WithTimeout(options_.get_timeout), key,
+                                {.range = {.offset = offset, .length = out.size()}}, out));
     if (got.size != out.size()) {
       return Fail(Code::kCorrupt, "object {}{} ends at {}, expected {} bytes", store_.name(), key,
                   offset + got.size, block.length);
@@ -139,7 +146,8 @@ Result<void> BlockStore::ReadSlice(const Context& ctx, const SliceKey& slice, st
                                    std::span<std::byte> out) {
   if (out.empty()) return {};
   if (std::uint64_t{offset} + out.size() > slice.size) {
-    return Fail(Code::kCorrupt, "slice {} has {} bytes, read of {} at {}", slice.id, slice.size, out.size(), offset);
+    return Fail(Code::kCorrupt, "slice {} has {} bytes, read of {} at {}", slice.id, slice.size,
+                out.size(), offset);
   }
   struct Piece {
     BlockId block;
@@ -182,19 +190,23 @@ void BlockStore::Prefetch(const BlockId& block) {
   const bool queued = prefetches_.TrySubmit([this, block] {
     if (cache_->Contains(block)) return;
     std::byte first;
-    const Context ctx = Context::Background().WithStop(stop_.get_token()).WithTimeout(options_.get_timeout);
+    const Context ctx =
+        Context::Background().WithStop(stop_.get_token()).WithTimeout(options_.get_timeout);
     auto fetched = FetchWhole(ctx, block, 0, std::span(&first, 1));
     if (!fetched) {
-      log_.Debug(ctx, "prefetch failed", {{"block", BlockKey(options_.layout, block)},
-                                          {"error", fetched.error().message()}});
+      log_.Debug(
+          ctx, "prefetch failed",
+          {{"block", BlockKey(options_.layout, block)}, {"error", fetched.error().message()}});
     }
   });
   if (!queued) log_.Debug(Context::Background(), "prefetch dropped, too many are waiting");
 }
 
-Result<void> BlockStore::WriteBlock(const Context& ctx, const BlockId& block, std::span<const std::byte> plain) {
+Result<void> BlockStore::WriteBlock(const Context& ctx, const BlockId& block,
+                                    std::span<const std::byte> plain) {
   if (plain.size() != block.length) {
-    return Fail(Code::kInternal, "block {} written with {} bytes", BlockKey(options_.layout, block), plain.size());
+    return Fail(Code::kInternal, "block {} written with {} bytes", BlockKey(options_.layout, block),
+                plain.size());
   }
   const std::string key = BlockKey(options_.layout, block);
   const Context bounded = ctx.WithTimeout(options_.put_timeout);

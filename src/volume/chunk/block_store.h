@@ -33,33 +33,41 @@ struct BlockStoreOptions {
 
 // Blocks of a volume: from the cache, else from the object store; to the object store.
 //
-// Concurrent reads of one block are one request. Buffers are bounded: callers wait for one within their
-// deadline. A block the store does not have is kNotFound: the caller reads its slices again, since
-// compaction may have replaced them.
+// Concurrent reads of one block are one request. Buffers are bounded: callers wait for one within
+// their deadline. A block the store does not have is kNotFound: the caller reads its slices again,
+// since compaction may have replaced them.
 //
 // Thread-safe.
 class BlockStore {
  public:
-  // `store` holds the keys below the volume's prefix. `cache` may be null; both outlive this object.
-  BlockStore(BlockStoreOptions options, object::ObjectStore& store, CacheStore* cache, const Logger& log);
+  // `store` holds the keys below the volume's prefix. `cache` may be null; both outlive this
+  // object.
+  BlockStore(BlockStoreOptions options, object::ObjectStore& store, CacheStore* cache,
+             const Logger& log);
   ~BlockStore();
 
-  // Fills `out` with bytes [offset, offset + out.size()) of the slice. Blocks are fetched in parallel.
+  // Fills `out` with bytes [offset, offset + out.size()) of the slice. Blocks are fetched in
+  // parallel.
   Result<void> ReadSlice(const Context& ctx, const SliceKey& slice, std::uint32_t offset,
                          std::span<std::byte> out);
   // The same within one block.
-  Result<void> ReadBlock(const Context& ctx, const BlockId& block, std::uint32_t offset, std::span<std::byte> out);
-  // Starts to bring the block into the cache; does nothing without a cache or while too much is going on.
+  Result<void> ReadBlock(const Context& ctx, const BlockId& block, std::uint32_t offset,
+                         std::span<std::byte> out);
+  // Starts to bring the block into the cache; does nothing without a cache or while too much is
+  // going on.
   void Prefetch(const BlockId& block);
 
   // Uploads the plain content. What was written is offered to the cache.
-  Result<void> WriteBlock(const Context& ctx, const BlockId& block, std::span<const std::byte> plain);
+  Result<void> WriteBlock(const Context& ctx, const BlockId& block,
+                          std::span<const std::byte> plain);
   // Deletes all objects of the slice; those that are gone already are fine.
   Result<void> DeleteSlice(const Context& ctx, const SliceKey& slice);
 
   const BlockStoreOptions& options() const { return options_; }
   BlockId BlockOf(const SliceKey& slice, std::uint32_t index) const {
-    return {.slice = slice.id, .index = index, .length = BlockLength(options_.layout, slice.size, index)};
+    return {.slice = slice.id,
+            .index = index,
+            .length = BlockLength(options_.layout, slice.size, index)};
   }
   BufferBudget& budget() { return budget_; }
   ThreadPool& uploads() { return uploads_; }

@@ -33,7 +33,10 @@ std::string Pattern(std::size_t size, unsigned seed) {
 class BlockStoreTest : public ::testing::TestWithParam<Compression> {
  protected:
   BlockStoreOptions Options() const {
-    return {.layout = {.block_size = kBlock}, .compression = GetParam(), .max_downloads = 4, .max_uploads = 2,
+    return {.layout = {.block_size = kBlock},
+            .compression = GetParam(),
+            .max_downloads = 4,
+            .max_uploads = 2,
             .buffer_bytes = 4 * kBlock};
   }
 
@@ -41,11 +44,13 @@ class BlockStoreTest : public ::testing::TestWithParam<Compression> {
   void Store(BlockStore& blocks, const SliceKey& slice, std::string_view content) {
     for (std::uint32_t i = 0; i < BlockCount(blocks.options().layout, slice.size); ++i) {
       const BlockId block = blocks.BlockOf(slice, i);
-      ASSERT_OK(blocks.WriteBlock(kCtx, block, AsBytes(content.substr(std::size_t{i} * kBlock, block.length))));
+      ASSERT_OK(blocks.WriteBlock(kCtx, block,
+                                  AsBytes(content.substr(std::size_t{i} * kBlock, block.length))));
     }
   }
 
-  std::string ReadBack(BlockStore& blocks, const SliceKey& slice, std::uint32_t offset, std::size_t size) {
+  std::string ReadBack(BlockStore& blocks, const SliceKey& slice, std::uint32_t offset,
+                       std::size_t size) {
     std::string out(size, '?');
     auto read = blocks.ReadSlice(kCtx, slice, offset, std::as_writable_bytes(std::span(out)));
     EXPECT_OK(read);
@@ -63,7 +68,9 @@ TEST_P(BlockStoreTest, ReadsAnyRangeOfWhatWasStored) {
   for (CacheStore* cache : {cache_.get(), static_cast<CacheStore*>(nullptr)}) {
     BlockStore blocks(Options(), store_, cache, log_);
     Store(blocks, slice, content);
-    for (auto [offset, size] : {std::pair{0u, content.size()}, {1u, std::size_t{1}}, {kBlock - 1, std::size_t{2}},
+    for (auto [offset, size] : {std::pair{0u, content.size()},
+                                {1u, std::size_t{1}},
+                                {kBlock - 1, std::size_t{2}},
                                 {3 * kBlock + 7, std::size_t{2 * kBlock}}}) {
       EXPECT_EQ(ReadBack(blocks, slice, offset, size), content.substr(offset, size));
     }
@@ -81,7 +88,8 @@ TEST_P(BlockStoreTest, ReadersOfOneBlockShareOneRequest) {
   store_.Inject(Op::kGet, {.kind = Fault::Kind::kSlow, .delay = std::chrono::milliseconds(50)});
   std::vector<std::jthread> readers;
   for (int i = 0; i < 8; ++i) {
-    readers.emplace_back([&] { EXPECT_EQ(ReadBack(blocks, slice, 10, 100), content.substr(10, 100)); });
+    readers.emplace_back(
+        [&] { EXPECT_EQ(ReadBack(blocks, slice, 10, 100), content.substr(10, 100)); });
   }
   readers.clear();
   EXPECT_EQ(store_.calls(Op::kGet), 1);
@@ -102,10 +110,14 @@ TEST_P(BlockStoreTest, AnErrorIsToldToAllWhoWaitAndForgottenAfterwards) {
 TEST_P(BlockStoreTest, MissingAndShortObjectsAreTold) {
   BlockStore blocks(Options(), store_, cache_.get(), log_);
   std::byte byte;
-  EXPECT_CODE(blocks.ReadSlice(kCtx, {.id = 77, .size = 10}, 0, std::span(&byte, 1)), Code::kNotFound);
-  ASSERT_OK(object::PutString(store_, kCtx, BlockKey(blocks.options().layout, blocks.BlockOf({78, 10}, 0)), "short"));
-  EXPECT_CODE(blocks.ReadSlice(kCtx, {.id = 78, .size = 10}, 0, std::span(&byte, 1)), Code::kCorrupt);
-  EXPECT_CODE(blocks.ReadSlice(kCtx, {.id = 79, .size = 10}, 10, std::span(&byte, 1)), Code::kCorrupt);
+  EXPECT_CODE(blocks.ReadSlice(kCtx, {.id = 77, .size = 10}, 0, std::span(&byte, 1)),
+              Code::kNotFound);
+  ASSERT_OK(object::PutString(
+      store_, kCtx, BlockKey(blocks.options().layout, blocks.BlockOf({78, 10}, 0)), "short"));
+  EXPECT_CODE(blocks.ReadSlice(kCtx, {.id = 78, .size = 10}, 0, std::span(&byte, 1)),
+              Code::kCorrupt);
+  EXPECT_CODE(blocks.ReadSlice(kCtx, {.id = 79, .size = 10}, 10, std::span(&byte, 1)),
+              Code::kCorrupt);
 }
 
 TEST_P(BlockStoreTest, DeletesAllBlocksOfASliceAndItsCopies) {
@@ -133,7 +145,8 @@ TEST_P(BlockStoreTest, PrefetchBringsABlockIntoTheCache) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Compressions, BlockStoreTest,
-                         ::testing::Values(Compression::kNone, Compression::kLz4, Compression::kZstd));
+                         ::testing::Values(Compression::kNone, Compression::kLz4,
+                                           Compression::kZstd));
 
 }  // namespace
 }  // namespace paddleop::volume

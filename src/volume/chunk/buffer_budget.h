@@ -7,8 +7,8 @@
 
 namespace paddleop::volume {
 
-// Bounds the bytes of all buffers in flight. Callers take what they need before they allocate it and
-// wait while there is none; a request for more than the whole budget gets the whole.
+// Bounds the bytes of all buffers in flight. Callers take what they need before they allocate it
+// and wait while there is none; a request for more than the whole budget gets the whole.
 //
 // Thread-safe.
 class BufferBudget {
@@ -17,7 +17,9 @@ class BufferBudget {
   class Lease {
    public:
     Lease() = default;
-    Lease(Lease&& other) noexcept : budget_(other.budget_), bytes_(other.bytes_) { other.budget_ = nullptr; }
+    Lease(Lease&& other) noexcept : budget_(other.budget_), bytes_(other.bytes_) {
+      other.budget_ = nullptr;
+    }
     Lease& operator=(Lease&& other) noexcept;
     ~Lease() { Release(); }
     void Release();

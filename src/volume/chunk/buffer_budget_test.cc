@@ -16,7 +16,8 @@ TEST(BufferBudget, CallersWaitForWhatOthersGiveBack) {
   auto first = budget.Acquire(Context::Background(), 80);
   ASSERT_OK(first);
   EXPECT_CODE(budget.Acquire(Context::Background().WithTimeout(5ms), 30), Code::kDeadline);
-  std::jthread waiter([&] { EXPECT_OK(budget.Acquire(Context::Background().WithTimeout(10s), 30)); });
+  std::jthread waiter(
+      [&] { EXPECT_OK(budget.Acquire(Context::Background().WithTimeout(10s), 30)); });
   first->Release();
   waiter.join();
   EXPECT_EQ(budget.used(), 0u);

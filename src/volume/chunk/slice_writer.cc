@@ -47,8 +47,10 @@ bool SliceWriter::CanWrite(std::uint64_t offset, std::uint64_t size) const {
   return !sealed_ && offset >= first_open && offset <= size_ && offset + size <= kMaxSliceSize;
 }
 
-Result<void> SliceWriter::Write(const Context& ctx, std::uint32_t offset, std::span<const std::byte> data) {
-  CHECK(CanWrite(offset, data.size()), "write of {} at {} into slice of {}", data.size(), offset, size_);
+Result<void> SliceWriter::Write(const Context& ctx, std::uint32_t offset,
+                                std::span<const std::byte> data) {
+  CHECK(CanWrite(offset, data.size()), "write of {} at {} into slice of {}", data.size(), offset,
+        size_);
   const std::uint32_t block_size = blocks_.options().layout.block_size;
   while (!data.empty()) {
     const std::uint32_t index = offset / block_size, inside = offset % block_size;
@@ -61,7 +63,8 @@ Result<void> SliceWriter::Write(const Context& ctx, std::uint32_t offset, std::s
     offset += static_cast<std::uint32_t>(count);
     size_ = std::max(size_, offset);
     // Once the next byte lies beyond the first open block, that block is complete.
-    while (!open_.empty() && open_.front()->content.size() == block_size && offset >= (uploaded_ + 1) * block_size) {
+    while (!open_.empty() && open_.front()->content.size() == block_size &&
+           offset >= (uploaded_ + 1) * block_size) {
       RETURN_IF_ERROR(Upload(ctx, uploaded_));
     }
   }
@@ -73,7 +76,8 @@ Result<void> SliceWriter::Upload(const Context& ctx, std::uint32_t index) {
   const std::shared_ptr<Block> block = std::move(open_.front());
   open_.pop_front();
   ++uploaded_;
-  const BlockId id{.slice = id_, .index = index, .length = static_cast<std::uint32_t>(block->content.size())};
+  const BlockId id{
+      .slice = id_, .index = index, .length = static_cast<std::uint32_t>(block->content.size())};
   {
     MutexLock lock(uploads_->mutex);
     ++uploads_->running;

@@ -11,11 +11,11 @@
 
 namespace paddleop::volume {
 
-// A slice in the making: bytes are appended (or rewritten while their block has not left), full blocks
-// are uploaded in the background, Finish() uploads the rest.
+// A slice in the making: bytes are appended (or rewritten while their block has not left), full
+// blocks are uploaded in the background, Finish() uploads the rest.
 //
-// Used by one thread at a time. Destroying an unfinished writer waits for its uploads; the objects they
-// made are the caller's to delete (BlockStore::DeleteSlice with what size() says).
+// Used by one thread at a time. Destroying an unfinished writer waits for its uploads; the objects
+// they made are the caller's to delete (BlockStore::DeleteSlice with what size() says).
 class SliceWriter {
  public:
   SliceWriter(BlockStore& blocks, std::uint64_t id);
@@ -30,8 +30,8 @@ class SliceWriter {
   Result<void> Write(const Context& ctx, std::uint32_t offset, std::span<const std::byte> data);
   // Hands over what is left; nothing can be written afterwards.
   Result<void> Seal(const Context& ctx);
-  // Seals, and waits until all blocks are stored: the slice can be committed. The first failed upload is
-  // returned, and again by later calls.
+  // Seals, and waits until all blocks are stored: the slice can be committed. The first failed
+  // upload is returned, and again by later calls.
   Result<void> Finish(const Context& ctx);
 
   std::uint64_t id() const { return id_; }

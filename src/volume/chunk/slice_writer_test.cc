@@ -22,21 +22,26 @@ class SliceWriterTest : public ::testing::Test {
  protected:
   std::string ReadBack(const SliceWriter& writer) {
     std::string out(writer.size(), '?');
-    EXPECT_OK(blocks_.ReadSlice(kCtx, {writer.id(), writer.size()}, 0, std::as_writable_bytes(std::span(out))));
+    EXPECT_OK(blocks_.ReadSlice(kCtx, {writer.id(), writer.size()}, 0,
+                                std::as_writable_bytes(std::span(out))));
     return out;
   }
 
   Logger log_{LogLevel::kOff};
   FaultyObjectStore store_{std::make_unique<MemObjectStore>()};
-  BlockStore blocks_{{.layout = {.block_size = kBlock}, .max_uploads = 2, .buffer_bytes = 4 * kBlock}, store_, nullptr,
-                     log_};
+  BlockStore blocks_{
+      {.layout = {.block_size = kBlock}, .max_uploads = 2, .buffer_bytes = 4 * kBlock},
+      store_,
+      nullptr,
+      log_};
 };
 
 TEST_F(SliceWriterTest, StoresWhatWasWrittenWhateverThePieces) {
   std::string expected;
   SliceWriter writer(blocks_, 1);
   for (int i = 0; expected.size() < 10 * kBlock; ++i) {
-    const std::string piece(static_cast<std::size_t>(1 + i * 997 % 30000), static_cast<char>('a' + i % 26));
+    const std::string piece(static_cast<std::size_t>(1 + i * 997 % 30000),
+                            static_cast<char>('a' + i % 26));
     ASSERT_OK(writer.Write(kCtx, static_cast<std::uint32_t>(expected.size()), AsBytes(piece)));
     expected += piece;
   }

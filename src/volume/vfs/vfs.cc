@@ -11,7 +11,11 @@ namespace paddleop::volume {
 class Vfs::State {
  public:
   State(MetaStore& meta, BlockStore& blocks, const Logger& log, VfsOptions options)
-      : meta_(meta), blocks_(blocks), log_(log), options_(options), flusher_(files_, log, options) {}
+      : meta_(meta),
+        blocks_(blocks),
+        log_(log),
+        options_(options),
+        flusher_(files_, log, options) {}
 
   Context Bounded(const Context& ctx) const {
     return ctx.has_deadline() ? ctx : ctx.WithTimeout(options_.io_timeout);
@@ -19,7 +23,8 @@ class Vfs::State {
 
   Result<std::shared_ptr<OpenHandle>> Get(Handle handle) const {
     auto open = files_.Find(handle);
-    if (!open) return Fail(Code::kInvalid, "handle {} is not open", static_cast<std::uint64_t>(handle));
+    if (!open)
+      return Fail(Code::kInvalid, "handle {} is not open", static_cast<std::uint64_t>(handle));
     return open;
   }
 
@@ -31,8 +36,8 @@ class Vfs::State {
     auto open = std::make_shared<OpenHandle>();
     open->file = file;
     open->flags = flags;
-    open->reader = std::make_unique<FileReader>(meta_, blocks_, file->views, ino,
-                                                ReadAheadOptions{.max_bytes = options_.max_readahead});
+    open->reader = std::make_unique<FileReader>(
+        meta_, blocks_, file->views, ino, ReadAheadOptions{.max_bytes = options_.max_readahead});
     Entry entry{.ino = ino, .attr = attr};
     entry.attr.length = std::max(entry.attr.length, file->writer.length());
     return {.handle = files_.Add(std::move(open)), .entry = std::move(entry)};
@@ -91,7 +96,8 @@ Vfs::Vfs(MetaStore& meta, BlockStore& blocks, const Logger& log, VfsOptions opti
 Vfs::~Vfs() {
   const Context ctx = Context::Background().WithTimeout(std::chrono::seconds(30));
   if (auto flushed = FlushAll(ctx); !flushed) {
-    state_->log_.Error(ctx, "written data was lost at exit", {{"error", flushed.error().message()}});
+    state_->log_.Error(ctx, "written data was lost at exit",
+                       {{"error", flushed.error().message()}});
   }
 }
 
@@ -105,7 +111,8 @@ Result<Attr> Vfs::GetAttr(const Context& ctx, Ino ino) {
   return attr;
 }
 
-Result<Entry> Vfs::Lookup(const Context& ctx, const Caller& caller, Ino parent, std::string_view name) {
+Result<Entry> Vfs::Lookup(const Context& ctx, const Caller& caller, Ino parent,
+                          std::string_view name) {
   ASSIGN_OR_RETURN(Entry entry, state_->meta_.Lookup(ctx, caller, parent, name));
   if (auto file = state_->files_.FindFile(entry.ino); file && file->writer.Dirty()) {
     entry.attr.length = std::max(entry.attr.length, file->writer.length());
@@ -113,7 +120,8 @@ Result<Entry> Vfs::Lookup(const Context& ctx, const Caller& caller, Ino parent, 
   return entry;
 }
 
-Result<Attr> Vfs::SetAttr(const Context& ctx, const Caller& caller, Ino ino, const AttrChange& change) {
+Result<Attr> Vfs::SetAttr(const Context& ctx, const Caller& caller, Ino ino,
+                          const AttrChange& change) {
   const Context bounded = state_->Bounded(ctx);
   auto file = state_->files_.FindFile(ino);
   // Times set by the user must not be overtaken by the commit of an earlier write.
@@ -130,7 +138,8 @@ Result<Attr> Vfs::Fallocate(const Context& ctx, const Caller& caller, Ino ino, F
                             std::uint64_t offset, std::uint64_t length) {
   const Context bounded = state_->Bounded(ctx);
   RETURN_IF_ERROR(state_->FlushFile(bounded, ino));
-  ASSIGN_OR_RETURN(const Attr attr, state_->meta_.Fallocate(bounded, caller, ino, mode, offset, length));
+  ASSIGN_OR_RETURN(const Attr attr,
+                   state_->meta_.Fallocate(bounded, caller, ino, mode, offset, length));
   if (auto file = state_->files_.FindFile(ino)) {
     file->writer.set_length(attr.length);
     file->views.Clear();
@@ -138,8 +147,8 @@ Result<Attr> Vfs::Fallocate(const Context& ctx, const Caller& caller, Ino ino, F
   return attr;
 }
 
-Result<std::uint64_t> Vfs::CopyRange(const Context& ctx, Ino from, std::uint64_t from_offset, Ino to,
-                                     std::uint64_t to_offset, std::uint64_t length) {
+Result<std::uint64_t> Vfs::CopyRange(const Context& ctx, Ino from, std::uint64_t from_offset,
+                                     Ino to, std::uint64_t to_offset, std::uint64_t length) {
   const Context bounded = state_->Bounded(ctx);
   RETURN_IF_ERROR(state_->FlushFile(bounded, from));
   RETURN_IF_ERROR(state_->FlushFile(bounded, to));
@@ -169,7 +178,8 @@ Result<OpenedFile> Vfs::Open(const Context& ctx, const Caller& caller, Ino ino, 
     auto cut = SetAttr(bounded, caller, ino, {.length = 0});
     if (!cut) {
       if (auto closed = state_->meta_.Close(bounded, ino); !closed) {
-        state_->log_.Warn(ctx, "handle of a failed open remains", {{"error", closed.error().message()}});
+        state_->log_.Warn(ctx, "handle of a failed open remains",
+                          {{"error", closed.error().message()}});
       }
       return std::unexpected(std::move(cut).error());
     }
@@ -178,15 +188,18 @@ Result<OpenedFile> Vfs::Open(const Context& ctx, const Caller& caller, Ino ino, 
   return state_->Register(ino, attr, flags);
 }
 
-Result<OpenedFile> Vfs::Create(const Context& ctx, const Caller& caller, Ino parent, std::string_view name,
-                               std::uint16_t mode, OpenFlags flags, bool exclusive) {
+Result<OpenedFile> Vfs::Create(const Context& ctx, const Caller& caller, Ino parent,
+                               std::string_view name, std::uint16_t mode, OpenFlags flags,
+                               bool exclusive) {
   const Context bounded = state_->Bounded(ctx);
-  ASSIGN_OR_RETURN(Entry entry, state_->meta_.Create(bounded, caller, parent, name, mode, exclusive));
+  ASSIGN_OR_RETURN(Entry entry,
+                   state_->meta_.Create(bounded, caller, parent, name, mode, exclusive));
   if (flags.truncate && entry.attr.length > 0) {
     auto cut = SetAttr(bounded, caller, entry.ino, {.length = 0});
     if (!cut) {
       if (auto closed = state_->meta_.Close(bounded, entry.ino); !closed) {
-        state_->log_.Warn(ctx, "handle of a failed open remains", {{"error", closed.error().message()}});
+        state_->log_.Warn(ctx, "handle of a failed open remains",
+                          {{"error", closed.error().message()}});
       }
       return std::unexpected(std::move(cut).error());
     }
@@ -195,7 +208,8 @@ Result<OpenedFile> Vfs::Create(const Context& ctx, const Caller& caller, Ino par
   return state_->Register(entry.ino, entry.attr, flags);
 }
 
-Result<std::size_t> Vfs::Read(const Context& ctx, Handle handle, std::uint64_t offset, std::span<std::byte> out) {
+Result<std::size_t> Vfs::Read(const Context& ctx, Handle handle, std::uint64_t offset,
+                              std::span<std::byte> out) {
   const Context bounded = state_->Bounded(ctx);
   ASSIGN_OR_RETURN(const auto open, state_->Get(handle));
   if (!open->flags.read) return Fail(Code::kInvalid, "the file is not open for reading");
@@ -208,13 +222,15 @@ Result<std::size_t> Vfs::Read(const Context& ctx, Handle handle, std::uint64_t o
   return count;
 }
 
-Result<void> Vfs::Write(const Context& ctx, Handle handle, std::uint64_t offset, std::span<const std::byte> data) {
+Result<void> Vfs::Write(const Context& ctx, Handle handle, std::uint64_t offset,
+                        std::span<const std::byte> data) {
   const Context bounded = state_->Bounded(ctx);
   ASSIGN_OR_RETURN(const auto open, state_->Get(handle));
   if (!open->flags.write) return Fail(Code::kInvalid, "the file is not open for writing");
   if (data.empty()) return {};
   FileWriter& writer = open->file->writer;
-  auto written = open->flags.append ? writer.Append(bounded, data) : writer.Write(bounded, offset, data);
+  auto written =
+      open->flags.append ? writer.Append(bounded, data) : writer.Write(bounded, offset, data);
   state_->flusher_.Wake();
   return written;
 }
@@ -227,7 +243,8 @@ Result<void> Vfs::Flush(const Context& ctx, Handle handle) {
 Result<void> Vfs::Release(const Context& ctx, Handle handle) {
   const Context bounded = state_->Bounded(ctx);
   const auto open = state_->files_.Remove(handle);
-  if (!open) return Fail(Code::kInvalid, "handle {} is not open", static_cast<std::uint64_t>(handle));
+  if (!open)
+    return Fail(Code::kInvalid, "handle {} is not open", static_cast<std::uint64_t>(handle));
   auto flushed = state_->FlushState(bounded, *open->file);
   state_->files_.Forget(open->file->ino);
   auto closed = state_->meta_.Close(bounded, open->file->ino);

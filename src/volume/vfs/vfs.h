@@ -31,8 +31,8 @@ struct OpenedFile {
 
 struct VfsOptions {
   std::uint64_t max_readahead = 32ULL << 20;  // per handle
-  // Written data is committed when a file is closed or synced, and in the background when it has been
-  // left alone for `flush_idle` or waits for `flush_age`.
+  // Written data is committed when a file is closed or synced, and in the background when it has
+  // been left alone for `flush_idle` or waits for `flush_age`.
   std::chrono::milliseconds flush_idle{1'000};
   std::chrono::milliseconds flush_age{5'000};
   // How long a read or write may take, retries included, when the caller set no deadline.
@@ -41,11 +41,12 @@ struct VfsOptions {
 
 // Files of a volume as programs see them: handles, reading and writing at offsets.
 //
-// Consistency is close-to-open: what was written before a file was closed (or synced) is seen by whoever
-// opens it afterwards, in this process or another. Within one Vfs a read also sees earlier writes
-// through other handles.
+// Consistency is close-to-open: what was written before a file was closed (or synced) is seen by
+// whoever opens it afterwards, in this process or another. Within one Vfs a read also sees earlier
+// writes through other handles.
 //
-// Operations on names that need none of this (mkdir, rename, xattr, ...) are the MetaStore's: meta().
+// Operations on names that need none of this (mkdir, rename, xattr, ...) are the MetaStore's:
+// meta().
 //
 // Thread-safe. A handle stays valid until Release; the same handle may be used by several threads.
 class Vfs {
@@ -69,14 +70,17 @@ class Vfs {
 
   Result<OpenedFile> Open(const Context& ctx, const Caller& caller, Ino ino, OpenFlags flags);
   // Makes the file, or opens it if it is there and `exclusive` is false.
-  Result<OpenedFile> Create(const Context& ctx, const Caller& caller, Ino parent, std::string_view name,
-                            std::uint16_t mode, OpenFlags flags, bool exclusive);
+  Result<OpenedFile> Create(const Context& ctx, const Caller& caller, Ino parent,
+                            std::string_view name, std::uint16_t mode, OpenFlags flags,
+                            bool exclusive);
 
-  // How many bytes were read: fewer than asked for only at the end of the file. kCorrupt if data that
-  // should be there is not.
-  Result<std::size_t> Read(const Context& ctx, Handle handle, std::uint64_t offset, std::span<std::byte> out);
+  // How many bytes were read: fewer than asked for only at the end of the file. kCorrupt if data
+  // that should be there is not.
+  Result<std::size_t> Read(const Context& ctx, Handle handle, std::uint64_t offset,
+                           std::span<std::byte> out);
   // All of it or an error. With `append` the offset is ignored.
-  Result<void> Write(const Context& ctx, Handle handle, std::uint64_t offset, std::span<const std::byte> data);
+  Result<void> Write(const Context& ctx, Handle handle, std::uint64_t offset,
+                     std::span<const std::byte> data);
   // Everything written to the file so far, through any handle, is in the volume when it returns.
   Result<void> Flush(const Context& ctx, Handle handle);
   // Flushes and ends the handle, also when flushing fails.

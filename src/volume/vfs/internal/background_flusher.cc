@@ -35,7 +35,8 @@ bool BackgroundFlusher::FlushOld(const Context& ctx) {
     auto flushed = file->writer.Flush(ctx.WithTimeout(options_.io_timeout));
     file->views.Clear();
     if (!flushed) {
-      log_.Error(ctx, "written data was lost", {{"inode", ToInt(file->ino)}, {"error", flushed.error().message()}});
+      log_.Error(ctx, "written data was lost",
+                 {{"inode", ToInt(file->ino)}, {"error", flushed.error().message()}});
       file->writer.KeepError(std::move(flushed).error());
     }
   }

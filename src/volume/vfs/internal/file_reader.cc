@@ -8,7 +8,8 @@
 
 namespace paddleop::volume {
 
-FileReader::FileReader(MetaStore& meta, BlockStore& blocks, SliceViews& views, Ino ino, ReadAheadOptions options)
+FileReader::FileReader(MetaStore& meta, BlockStore& blocks, SliceViews& views, Ino ino,
+                       ReadAheadOptions options)
     : meta_(meta), blocks_(blocks), views_(views), ino_(ino), options_(options) {}
 
 Result<SliceViews::Records> FileReader::RecordsOf(const Context& ctx, std::uint32_t index) {
@@ -22,16 +23,19 @@ Result<SliceViews::Records> FileReader::RecordsOf(const Context& ctx, std::uint3
 
 Result<void> FileReader::ReadChunk(const Context& ctx, std::uint32_t index, std::uint32_t pos,
                                    std::span<std::byte> out) {
-  // A compaction or a writer that uploads late can make an object of a known record vanish or not be
-  // there yet: the records are read again and the object is given some time.
-  Backoff backoff({.initial = std::chrono::milliseconds(50), .maximum = std::chrono::seconds(2), .max_attempts = 6});
+  // A compaction or a writer that uploads late can make an object of a known record vanish or not
+  // be there yet: the records are read again and the object is given some time.
+  Backoff backoff({.initial = std::chrono::milliseconds(50),
+                   .maximum = std::chrono::seconds(2),
+                   .max_attempts = 6});
   for (;;) {
     ASSIGN_OR_RETURN(auto records, RecordsOf(ctx, index));
     const auto view = BuildChunkView(*records, pos + static_cast<std::uint32_t>(out.size()));
     Result<void> result;
     for (const Slice& piece : view) {
       const std::uint64_t begin = std::max<std::uint64_t>(piece.pos, pos);
-      const std::uint64_t end = std::min<std::uint64_t>(std::uint64_t{piece.pos} + piece.len, pos + out.size());
+      const std::uint64_t end =
+          std::min<std::uint64_t>(std::uint64_t{piece.pos} + piece.len, pos + out.size());
       if (begin >= end) continue;
       const auto target = out.subspan(begin - pos, end - begin);
       if (piece.id == 0) {
@@ -45,7 +49,8 @@ Result<void> FileReader::ReadChunk(const Context& ctx, std::uint32_t index, std:
     if (result || result.error().code() != Code::kNotFound) return result;
     views_.Clear();
     if (!backoff.Sleep(ctx)) {
-      return std::unexpected(Status(Code::kCorrupt, "data of the file is missing").Wrap(result.error().message()));
+      return std::unexpected(
+          Status(Code::kCorrupt, "data of the file is missing").Wrap(result.error().message()));
     }
   }
 }
@@ -69,7 +74,8 @@ std::uint64_t FileReader::Window(std::uint64_t offset, std::uint64_t end) {
   return window;
 }
 
-void FileReader::ReadAhead(const Context& ctx, std::uint64_t from, std::uint64_t bytes, std::uint64_t file_length) {
+void FileReader::ReadAhead(const Context& ctx, std::uint64_t from, std::uint64_t bytes,
+                           std::uint64_t file_length) {
   const std::uint64_t end = std::min(from + bytes, file_length);
   if (from >= end) return;
   const std::uint32_t block_size = blocks_.options().layout.block_size;
@@ -81,7 +87,8 @@ void FileReader::ReadAhead(const Context& ctx, std::uint64_t from, std::uint64_t
       const std::uint32_t skip = pos > piece.pos ? pos - piece.pos : 0;
       const std::uint32_t first = (piece.off + skip) / block_size;
       const std::uint32_t last = (piece.off + piece.len - 1) / block_size;
-      for (std::uint32_t i = first; i <= last; ++i) blocks_.Prefetch(blocks_.BlockOf({piece.id, piece.size}, i));
+      for (std::uint32_t i = first; i <= last; ++i)
+        blocks_.Prefetch(blocks_.BlockOf({piece.id, piece.size}, i));
     }
   });
 }
@@ -89,7 +96,8 @@ void FileReader::ReadAhead(const Context& ctx, std::uint64_t from, std::uint64_t
 Result<void> FileReader::Read(const Context& ctx, std::uint64_t offset, std::span<std::byte> out,
                               std::uint64_t file_length) {
   const std::uint64_t end = offset + out.size();
-  if (const std::uint64_t window = Window(offset, end); window > 0) ReadAhead(ctx, end, window, file_length);
+  if (const std::uint64_t window = Window(offset, end); window > 0)
+    ReadAhead(ctx, end, window, file_length);
   Result<void> result;
   ForEachChunk(offset, out.size(), [&](std::uint32_t index, std::uint32_t pos, std::uint32_t len) {
     if (!result) return;

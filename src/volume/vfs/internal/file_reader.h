@@ -16,21 +16,26 @@ struct ReadAheadOptions {
   std::uint64_t max_bytes = 32ULL << 20;
 };
 
-// Reads one open file through its slices, with read-ahead for sequential readers. One per handle, so
-// that two readers of one file do not disturb each other's read-ahead. Thread-safe.
+// Reads one open file through its slices, with read-ahead for sequential readers. One per handle,
+// so that two readers of one file do not disturb each other's read-ahead. Thread-safe.
 class FileReader {
  public:
-  FileReader(MetaStore& meta, BlockStore& blocks, SliceViews& views, Ino ino, ReadAheadOptions options);
+  FileReader(MetaStore& meta, BlockStore& blocks, SliceViews& views, Ino ino,
+             ReadAheadOptions options);
 
-  // Fills `out` from `offset`; the caller has clipped the range to the file's length. Holes are zeros.
-  Result<void> Read(const Context& ctx, std::uint64_t offset, std::span<std::byte> out, std::uint64_t file_length);
+  // Fills `out` from `offset`; the caller has clipped the range to the file's length. Holes are
+  // zeros.
+  Result<void> Read(const Context& ctx, std::uint64_t offset, std::span<std::byte> out,
+                    std::uint64_t file_length);
 
  private:
   Result<SliceViews::Records> RecordsOf(const Context& ctx, std::uint32_t index);
-  Result<void> ReadChunk(const Context& ctx, std::uint32_t index, std::uint32_t pos, std::span<std::byte> out);
+  Result<void> ReadChunk(const Context& ctx, std::uint32_t index, std::uint32_t pos,
+                         std::span<std::byte> out);
   // How far ahead to fetch after a read of [offset, end).
   std::uint64_t Window(std::uint64_t offset, std::uint64_t end);
-  void ReadAhead(const Context& ctx, std::uint64_t from, std::uint64_t bytes, std::uint64_t file_length);
+  void ReadAhead(const Context& ctx, std::uint64_t from, std::uint64_t bytes,
+                 std::uint64_t file_length);
 
   MetaStore& meta_;
   BlockStore& blocks_;

@@ -25,7 +25,8 @@ struct FileWriter::Pending {
   bool frozen = false;  // a flush has taken it
 };
 
-FileWriter::FileWriter(MetaStore& meta, BlockStore& blocks, const Logger& log, Ino ino, std::uint64_t length)
+FileWriter::FileWriter(MetaStore& meta, BlockStore& blocks, const Logger& log, Ino ino,
+                       std::uint64_t length)
     : meta_(meta), blocks_(blocks), log_(log), ino_(ino), length_(length) {}
 
 bool FileWriter::Dirty() const {
@@ -45,10 +46,12 @@ SteadyTime FileWriter::LastWrite() const {
   return last;
 }
 
-// The slice that takes these bytes: an open one of the chunk that they continue, or a new one. It comes
-// back busy.
-Result<std::shared_ptr<FileWriter::Pending>> FileWriter::PendingFor(const Context& ctx, std::uint32_t index,
-                                                                    std::uint32_t pos, std::uint32_t size) {
+// The slice that takes these bytes: an open one of the chunk that they continue, or a new one. It
+// comes back busy.
+Result<std::shared_ptr<FileWriter::Pending>> FileWriter::PendingFor(const Context& ctx,
+                                                                    std::uint32_t index,
+                                                                    std::uint32_t pos,
+                                                                    std::uint32_t size) {
   {
     MutexLock lock(mutex_);
     // Only as long as no later slice covers the bytes: it would hide them after the commit.
@@ -73,7 +76,8 @@ Result<std::shared_ptr<FileWriter::Pending>> FileWriter::PendingFor(const Contex
 
 Result<void> FileWriter::WritePiece(const Context& ctx, std::uint32_t index, std::uint32_t pos,
                                     std::span<const std::byte> data) {
-  ASSIGN_OR_RETURN(auto pending, PendingFor(ctx, index, pos, static_cast<std::uint32_t>(data.size())));
+  ASSIGN_OR_RETURN(auto pending,
+                   PendingFor(ctx, index, pos, static_cast<std::uint32_t>(data.size())));
   auto written = pending->writer.Write(ctx, pos - pending->pos, data);
   MutexLock lock(mutex_);
   pending->busy = false;
@@ -85,7 +89,8 @@ Result<void> FileWriter::WritePiece(const Context& ctx, std::uint32_t index, std
   return written;
 }
 
-Result<void> FileWriter::Write(const Context& ctx, std::uint64_t offset, std::span<const std::byte> data) {
+Result<void> FileWriter::Write(const Context& ctx, std::uint64_t offset,
+                               std::span<const std::byte> data) {
   MutexLock writing(write_mutex_);
   return WriteAt(ctx, offset, data);
 }
@@ -95,8 +100,10 @@ Result<void> FileWriter::Append(const Context& ctx, std::span<const std::byte> d
   return WriteAt(ctx, length_.load(), data);
 }
 
-Result<void> FileWriter::WriteAt(const Context& ctx, std::uint64_t offset, std::span<const std::byte> data) {
-  if (offset + data.size() > kMaxFileSize) return Fail(Code::kInvalid, "a file cannot be larger than 2^57 bytes");
+Result<void> FileWriter::WriteAt(const Context& ctx, std::uint64_t offset,
+                                 std::span<const std::byte> data) {
+  if (offset + data.size() > kMaxFileSize)
+    return Fail(Code::kInvalid, "a file cannot be larger than 2^57 bytes");
   Result<void> result;
   ForEachChunk(offset, data.size(), [&](std::uint32_t index, std::uint32_t pos, std::uint32_t len) {
     if (!result) return;
@@ -113,7 +120,8 @@ Result<void> FileWriter::WriteAt(const Context& ctx, std::uint64_t offset, std::
 
 Result<void> FileWriter::Commit(const Context& ctx, Pending& pending) {
   const std::uint32_t size = pending.writer.size();
-  const Slice slice{.pos = pending.pos, .id = pending.writer.id(), .size = size, .off = 0, .len = size};
+  const Slice slice{
+      .pos = pending.pos, .id = pending.writer.id(), .size = size, .off = 0, .len = size};
   Backoff backoff({.initial = std::chrono::milliseconds(50), .maximum = std::chrono::seconds(2)});
   for (;;) {
     auto committed = meta_.WriteSlice(ctx, ino_, pending.index, slice, pending.mtime);

@@ -18,11 +18,11 @@
 
 namespace paddleop::volume {
 
-// What was written to one file and is not yet in the volume: slices in the making, in the order in which
-// they must be committed, because later records hide earlier ones.
+// What was written to one file and is not yet in the volume: slices in the making, in the order in
+// which they must be committed, because later records hide earlier ones.
 //
-// Thread-safe. Writers are taken one after the other; a flush may run beside a write and commits what was
-// written before it began.
+// Thread-safe. Writers are taken one after the other; a flush may run beside a write and commits
+// what was written before it began.
 class FileWriter {
  public:
   FileWriter(MetaStore& meta, BlockStore& blocks, const Logger& log, Ino ino, std::uint64_t length);
@@ -49,8 +49,8 @@ class FileWriter {
  private:
   struct Pending;
 
-  Result<std::shared_ptr<Pending>> PendingFor(const Context& ctx, std::uint32_t index, std::uint32_t pos,
-                                              std::uint32_t size);
+  Result<std::shared_ptr<Pending>> PendingFor(const Context& ctx, std::uint32_t index,
+                                              std::uint32_t pos, std::uint32_t size);
   Result<void> WriteAt(const Context& ctx, std::uint64_t offset, std::span<const std::byte> data)
       REQUIRES(write_mutex_);
   Result<void> WritePiece(const Context& ctx, std::uint32_t index, std::uint32_t pos,

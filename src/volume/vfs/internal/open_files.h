@@ -24,7 +24,8 @@ struct FileState {
 
   Mutex mutex;
   Timestamp mtime GUARDED_BY(mutex);  // when the views were last known to be right
-  std::chrono::steady_clock::time_point attr_read GUARDED_BY(mutex) = std::chrono::steady_clock::now();
+  std::chrono::steady_clock::time_point attr_read GUARDED_BY(mutex) =
+      std::chrono::steady_clock::now();
 };
 
 struct OpenHandle {

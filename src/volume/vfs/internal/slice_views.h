@@ -10,8 +10,8 @@
 
 namespace paddleop::volume {
 
-// The records of a file's chunks as last read, so that reading on costs no round trip. Dropped when the
-// file is known to have changed. Thread-safe.
+// The records of a file's chunks as last read, so that reading on costs no round trip. Dropped when
+// the file is known to have changed. Thread-safe.
 class SliceViews {
  public:
   using Records = std::shared_ptr<const std::vector<Slice>>;
@@ -21,8 +21,8 @@ class SliceViews {
     const auto found = chunks_.find(index);
     return found == chunks_.end() ? nullptr : found->second;
   }
-  // `version` is what Version() said before the records were read: they are not kept if the file has
-  // changed meanwhile.
+  // `version` is what Version() said before the records were read: they are not kept if the file
+  // has changed meanwhile.
   void Put(std::uint32_t index, Records records, std::uint64_t version) {
     MutexLock lock(mutex_);
     if (version != version_) return;
