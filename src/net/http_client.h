@@ -14,8 +14,8 @@
 namespace paddleop::net {
 
 struct HttpClientOptions {
-  ClientTls tls;
-  std::string unix_socket;  // connect here whatever the URL's host says
+  ClientTls tls = {};
+  std::string unix_socket = {};  // connect here whatever the URL's host says
   std::string user_agent = "paddle-operator";
   std::chrono::milliseconds connect_timeout{10'000};
   // A transfer that moves no byte for this long has stalled: kUnavailable. Zero: only the deadline

@@ -17,9 +17,9 @@ namespace paddleop::net {
 
 struct HttpServerOptions {
   std::string address = "127.0.0.1";
-  std::uint16_t port = 0;   // 0: any free port
-  std::string unix_socket;  // listen here instead of on TCP
-  ServerTls tls;
+  std::uint16_t port = 0;        // 0: any free port
+  std::string unix_socket = {};  // listen here instead of on TCP
+  ServerTls tls = {};
   std::size_t io_threads = 2;
   std::size_t handler_threads = 8;  // handlers may block; streams do not hold one
   std::size_t max_connections = 4096;
@@ -35,14 +35,14 @@ struct HttpServerOptions {
 
 // What a handler sees of a request.
 struct ServerRequest {
-  std::string method;
-  std::string target;  // as sent: path and query, still percent-encoded
-  std::string path;    // decoded
-  std::string query;   // still encoded
-  HttpHeaders headers;
-  std::string body;
-  std::string remote;       // address of the peer
-  std::string client_name;  // common name of a verified client certificate
+  std::string method = {};
+  std::string target = {};  // as sent: path and query, still percent-encoded
+  std::string path = {};    // decoded
+  std::string query = {};   // still encoded
+  HttpHeaders headers = {};
+  std::string body = {};
+  std::string remote = {};       // address of the peer
+  std::string client_name = {};  // common name of a verified client certificate
 
   // The decoded value of a query parameter, or nullopt.
   std::optional<std::string> Query(std::string_view name) const;
@@ -69,10 +69,10 @@ class ResponseStream {
 // business when it asks for a raw upgrade).
 struct ServerResponse {
   int status = 200;
-  HttpHeaders headers;
-  std::string body;
+  HttpHeaders headers = {};
+  std::string body = {};
   // If set, the status and headers are sent at once and the body is what is written to the stream.
-  std::function<void(std::shared_ptr<ResponseStream>)> stream;
+  std::function<void(std::shared_ptr<ResponseStream>)> stream = {};
 
   static ServerResponse Text(int status, std::string body);
   static ServerResponse Json(int status, std::string body);
