@@ -4,6 +4,7 @@
 #include <array>
 #include <mutex>
 
+#include "base/bytes.h"
 #include "base/posix.h"
 #include "net/internal/transfer_loop.h"
 #include "net/internal/transfer_pool.h"
@@ -28,7 +29,7 @@ Result<void> Validate(const HttpClientOptions& options) {
 
 // Proxies come from the environment, as for any program; but never for this machine itself, where
 // tests, mounts and demos live.
-void ReadProxies(ClientConfig& config) {
+void ReadProxies(internal::ClientConfig& config) {
   constexpr std::array kNames = {"http_proxy", "https_proxy", "HTTPS_PROXY", "all_proxy",
                                  "ALL_PROXY"};
   config.use_proxies =
@@ -42,7 +43,8 @@ void ReadProxies(ClientConfig& config) {
 
 class CurlHttpClient final : public HttpClient {
  public:
-  explicit CurlHttpClient(ClientConfig config) : config_(std::move(config)), pool_(config_) {}
+  explicit CurlHttpClient(internal::ClientConfig config)
+      : config_(std::move(config)), pool_(config_) {}
 
   Result<HttpResponse> Do(const Context& ctx, HttpRequest request) override {
     return pool_.Run(ctx, request, {});
@@ -59,18 +61,45 @@ class CurlHttpClient final : public HttpClient {
   }
 
   void Start(const Context& ctx, HttpRequest request, Done done) override {
-    std::call_once(loop_once_, [this] { loop_ = std::make_unique<TransferLoop>(config_); });
-    loop_->Start(ctx, std::move(request), std::move(done));
+    Loop().Start(ctx, std::move(request), {}, std::move(done));
+  }
+
+  void StartInto(const Context& ctx, HttpRequest request, std::span<std::byte> out,
+                 std::size_t* received, Done done) override {
+    Loop().Start(ctx, std::move(request),
+                 {.into_buffer = true, .buffer = out, .received = received}, std::move(done));
   }
 
  private:
-  const ClientConfig config_;
-  TransferPool pool_;
+  internal::TransferLoop& Loop() {
+    std::call_once(loop_once_, [this] { loop_ = std::make_unique<internal::TransferLoop>(config_); });
+    return *loop_;
+  }
+
+  const internal::ClientConfig config_;
+  internal::TransferPool pool_;
   std::once_flag loop_once_;  // most clients never start anything: no thread for them
-  std::unique_ptr<TransferLoop> loop_;
+  std::unique_ptr<internal::TransferLoop> loop_;
 };
 
 }  // namespace
+
+void HttpClient::StartInto(const Context& ctx, HttpRequest request, std::span<std::byte> out,
+                           std::size_t* received, Done done) {
+  Start(ctx, std::move(request), [out, received, done](Result<HttpResponse> response) {
+    *received = 0;
+    if (response && response->status / 100 == 2) {
+      if (response->body.size() > out.size()) {
+        return done(Fail(Code::kInvalid, "the response of {} bytes is over the limit of {}",
+                         response->body.size(), out.size()));
+      }
+      std::ranges::copy(AsBytes(response->body), out.begin());
+      *received = response->body.size();
+      response->body.clear();
+    }
+    done(std::move(response));
+  });
+}
 
 Result<std::unique_ptr<HttpClient>> HttpClient::Create(HttpClientOptions options) {
   static const CURLcode initialised = curl_global_init(CURL_GLOBAL_DEFAULT);
@@ -78,8 +107,8 @@ Result<std::unique_ptr<HttpClient>> HttpClient::Create(HttpClientOptions options
     return Fail(Code::kInternal, "libcurl: {}", curl_easy_strerror(initialised));
   }
   RETURN_IF_ERROR(Validate(options));
-  ClientConfig config;
-  ASSIGN_OR_RETURN(config.tls, ClientTlsSource::Open(options.tls));
+  internal::ClientConfig config;
+  ASSIGN_OR_RETURN(config.tls, internal::ClientTlsSource::Open(options.tls));
   config.options = std::move(options);
   ReadProxies(config);
   return std::make_unique<CurlHttpClient>(std::move(config));

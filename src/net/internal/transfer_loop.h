@@ -11,7 +11,7 @@
 #include "base/mutex.h"
 #include "net/internal/transfer.h"
 
-namespace paddleop::net {
+namespace paddleop::net::internal {
 
 // Runs any number of requests on one thread and one multi handle, for callers that do not wait.
 //
@@ -24,7 +24,9 @@ class TransferLoop {
   TransferLoop(const TransferLoop&) = delete;
   TransferLoop& operator=(const TransferLoop&) = delete;
 
-  void Start(const Context& ctx, HttpRequest request, HttpClient::Done done);
+  // What `delivery` points to must live until `done` is called.
+  void Start(const Context& ctx, HttpRequest request, const Delivery& delivery,
+             HttpClient::Done done);
 
  private:
   using TimePoint = std::chrono::steady_clock::time_point;
@@ -60,4 +62,4 @@ class TransferLoop {
   std::jthread thread_;
 };
 
-}  // namespace paddleop::net
+}  // namespace paddleop::net::internal
