@@ -73,7 +73,7 @@ class Tree {
     std::uint32_t nlink;
     std::uint32_t
         link;  // directory: index in directories_; file: first record in slices_, or kNone
-    std::uint16_t owner;  // index in owners_
+    std::uint32_t owner;  // index in owners_
     std::uint16_t mode;
     std::uint8_t type;
     std::uint8_t flags;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -100,11 +101,10 @@ class MetaEngine {
   // Files queued at or before `before`.
   virtual Result<std::vector<DeletedFile>> ListDeletedFiles(const Context& ctx, std::int64_t before,
                                                             std::size_t limit) = 0;
-  virtual Result<void> ForgetDeletedFile(const Context& ctx, const DeletedFile& file) = 0;
   // Slices without references whose objects may still exist.
   virtual Result<std::vector<SliceKey>> ListGarbage(const Context& ctx, std::size_t limit) = 0;
-  // The objects of the slice are gone. Does nothing if it has references again.
-  virtual Result<void> ForgetSlice(const Context& ctx, const SliceKey& slice) = 0;
+  // The objects of these slices are gone. Leaves alone what has references (again).
+  virtual Result<void> ForgetSlices(const Context& ctx, std::span<const SliceKey> slices) = 0;
   // What compaction replaced at or before `before`.
   virtual Result<std::vector<DelayedSlices>> ListDelayedSlices(const Context& ctx,
                                                                std::int64_t before,

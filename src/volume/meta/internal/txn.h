@@ -134,7 +134,7 @@ class MetaTxn {
   // Statistics of a new, empty directory.
   virtual void InitDirUsage(Ino ino) = 0;
   // Adds to the statistics of a directory. If it has none on record, they are counted afresh from
-  // its entries, with the effects of this transaction.
+  // its entries, with the effects of this transaction. An empty delta only makes sure of a record.
   virtual void AddDirUsage(Ino ino, const DirUsage& delta) = 0;
   // Removes statistics and quota of a directory.
   virtual void DeleteDirUsage(Ino ino) = 0;
@@ -144,6 +144,8 @@ class MetaTxn {
   // -- Deletion --
   // The file's data is to be deleted; `now` in seconds since the epoch.
   virtual void QueueDeletion(Ino ino, std::uint64_t length, std::int64_t now) = 0;
+  // The data of a queued file is gone.
+  virtual void ForgetDeletion(Ino ino, std::uint64_t length) = 0;
   // A file without names that is open in session `sid`.
   virtual void Sustain(std::uint64_t sid, Ino ino) = 0;
   virtual void Unsustain(std::uint64_t sid, Ino ino) = 0;
