@@ -2,36 +2,23 @@
 
 #include "base/crypto.h"
 #include "volume/cache/memory_cache.h"
-#include "volume/object/checksum_store.h"
-#include "volume/object/limit_store.h"
-#include "volume/object/metrics_store.h"
 #include "volume/object/open_store.h"
 #include "volume/object/prefix_store.h"
-#include "volume/object/retry_store.h"
 
 namespace paddleop::volume {
 
-Result<std::unique_ptr<object::ObjectStore>> OpenVolumeObjects(const Context& ctx,
-                                                               const Setting& setting,
+Result<std::unique_ptr<object::ObjectStore>> OpenVolumeObjects(const Setting& setting,
                                                                MetricsRegistry& metrics) {
-  if (setting.shards > 1) {
-    return Fail(Code::kNotSupported,
-                "volume \"{}\" is spread over {} buckets (Shards), which this client cannot do; "
-                "use the official client",
-                setting.name, setting.shards);
-  }
-  ASSIGN_OR_RETURN(auto store, object::OpenStore(ctx, {.storage = setting.storage,
-                                                       .bucket = setting.bucket,
-                                                       .access_key = setting.access_key,
-                                                       .secret_key = setting.secret_key,
-                                                       .session_token = setting.session_token}));
-  store = object::WithMetrics(std::move(store), metrics);
-  store = object::WithChecksum(std::move(store));
-  store = object::WithRetry(std::move(store), {}, Clock::System(), &metrics);
-  if (setting.upload_limit > 0 || setting.download_limit > 0) {
-    store = object::WithBandwidthLimit(std::move(store), {.upload_mbps = setting.upload_limit,
-                                                          .download_mbps = setting.download_limit});
-  }
+  ASSIGN_OR_RETURN(auto store,
+                   object::OpenStore({.storage = setting.storage,
+                                      .bucket = setting.bucket,
+                                      .access_key = setting.access_key,
+                                      .secret_key = setting.secret_key,
+                                      .session_token = setting.session_token,
+                                      .shards = static_cast<int>(setting.shards)},
+                                     {.limit = {.upload_mbps = setting.upload_limit,
+                                                .download_mbps = setting.download_limit},
+                                      .metrics = &metrics}));
   return object::WithPrefix(std::move(store), setting.name + "/");
 }
 
@@ -45,7 +32,7 @@ Result<std::unique_ptr<Volume>> Volume::Open(const Context& ctx, const std::stri
   if (!setting)
     return std::unexpected(std::move(setting).error().Wrap("open volume " + RedactUrl(meta_url)));
   volume->setting_ = *std::move(setting);
-  ASSIGN_OR_RETURN(volume->objects_, OpenVolumeObjects(ctx, volume->setting_, metrics));
+  ASSIGN_OR_RETURN(volume->objects_, OpenVolumeObjects(volume->setting_, metrics));
   ASSIGN_OR_RETURN(const Compression compression, ParseCompression(volume->setting_.compression));
   if (options.memory_cache_bytes > 0) volume->cache_ = MakeMemoryCache(options.memory_cache_bytes);
   volume->blocks_ =
@@ -104,7 +91,7 @@ Result<void> FormatVolume(const Context& ctx, const std::string& meta_url, const
   }
   if (!existing && !IsNotFound(existing.error()))
     return std::unexpected(std::move(existing).error());
-  ASSIGN_OR_RETURN(auto objects, OpenVolumeObjects(ctx, setting, metrics));
+  ASSIGN_OR_RETURN(auto objects, OpenVolumeObjects(setting, metrics));
   RETURN_IF_ERROR(objects->Create(ctx));
   if (auto probed = ProbeStore(ctx, *objects); !probed) {
     return std::unexpected(std::move(probed).error().Wrap(

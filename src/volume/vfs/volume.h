@@ -58,8 +58,7 @@ class Volume {
 
 // The object store of a volume, as its setting says: below the volume's prefix, with retries,
 // checksums, bandwidth limits and metrics.
-Result<std::unique_ptr<object::ObjectStore>> OpenVolumeObjects(const Context& ctx,
-                                                               const Setting& setting,
+Result<std::unique_ptr<object::ObjectStore>> OpenVolumeObjects(const Setting& setting,
                                                                MetricsRegistry& metrics);
 
 // Makes a volume: checks the setting, tries the object store (put, get, delete of a probe), refuses
