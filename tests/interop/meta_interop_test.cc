@@ -7,6 +7,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <map>
 
 #include "base/crypto.h"
 #include "base/posix.h"
@@ -214,6 +215,41 @@ class MetaInterop : public ::testing::Test {
     EXPECT_FALSE(fs::exists(mount + "/empty"));
   }
 
+  // Statistics of every directory as stored.
+  std::map<Ino, DirUsage> StoredUsage() {
+    std::map<Ino, DirUsage> usage;
+    const auto tree = store_->LoadTree(ctx_, kRootIno, /*with_slices=*/false);
+    EXPECT_OK(tree);
+    for (Tree::NodeIndex node = 0; tree && node < tree->node_count(); ++node) {
+      if (tree->type(node) != FileType::kDirectory) continue;
+      const auto stored = store_->GetDirUsage(ctx_, tree->ino(node));
+      EXPECT_OK(stored);
+      if (stored) usage[tree->ino(node)] = *stored;
+    }
+    return usage;
+  }
+
+  // Their own count of every directory, and of the quota, is what we kept.
+  void CompareAccounts(const std::string& quota_path) {
+    const auto before = StoredUsage();
+    ASSERT_OK(
+        juicefs_->Run({"fsck", url_, "--path", "/", "--recursive", "--sync-dir-stat", "--repair"}));
+    const auto after = StoredUsage();
+    ASSERT_EQ(before.size(), after.size());
+    for (const auto& [ino, usage] : after) {
+      EXPECT_EQ(before.at(ino).length, usage.length) << "directory " << ToInt(ino);
+      EXPECT_EQ(before.at(ino).space, usage.space) << "directory " << ToInt(ino);
+      EXPECT_EQ(before.at(ino).inodes, usage.inodes) << "directory " << ToInt(ino);
+    }
+    EXPECT_OK(juicefs_->Run({"quota", "check", url_, "--path", quota_path}));
+    const auto stat = store_->GetStatFs(ctx_);
+    ASSERT_OK(stat);
+    const auto status = juicefs_->Run({"status", url_});
+    ASSERT_OK(status);
+    EXPECT_THAT(*status, HasSubstr(fmt::format("\"UsedSpace\": {},", stat->used_space)));
+    EXPECT_THAT(*status, HasSubstr(fmt::format("\"UsedInodes\": {},", stat->used_inodes)));
+  }
+
   void TheyRead(int trash_days) {
     FormatByUs(trash_days);
     ASSERT_FALSE(HasFatalFailure());
@@ -249,6 +285,28 @@ class MetaInterop : public ::testing::Test {
 
 TEST_F(MetaInterop, TheyReadWhatWeWrote) { TheyRead(0); }
 TEST_F(MetaInterop, TheyReadWhatWeWroteWithTrash) { TheyRead(1); }
+
+TEST_F(MetaInterop, AccountsAgree) {
+  FormatByThem(1);
+  ASSERT_FALSE(HasFatalFailure());
+  ASSERT_OK(store_->Mkdir(ctx_, root_, kRootIno, "dir0", 0755));
+  ASSERT_OK(store_->Rename(ctx_, root_, kRootIno, "dir0", kRootIno, "q", RenameMode::kReplace));
+  ASSERT_OK(
+      juicefs_->Run({"quota", "set", url_, "--path", "/q", "--capacity", "1", "--inodes", "6"}));
+  ASSERT_OK(store_->Load(ctx_));  // reads limits and quotas afresh
+  const Ino quota = InoOf("q");
+  WriteTree();
+  ASSERT_FALSE(HasFatalFailure());
+  // A tree moves in and counts; what does not fit is refused.
+  ASSERT_OK(
+      store_->Rename(ctx_, root_, InoOf("dir"), "packed2", quota, "sub", RenameMode::kReplace));
+  for (int i = 0; i < 4; ++i) NewFile(quota, "f" + std::to_string(i), std::string(5000, 'f'));
+  EXPECT_CODE(store_->Mkdir(ctx_, root_, quota, "one-too-many", 0755), Code::kQuota);
+  ASSERT_OK(store_->Unlink(ctx_, root_, quota, "f0"));
+  ASSERT_OK(store_->Truncate(ctx_, root_, InoOf("q/f1"), 100000));
+  CompareAccounts("/q");
+  EXPECT_OK(juicefs_->CheckClean(url_));
+}
 
 TEST_F(MetaInterop, WeReadWhatTheyWrote) {
   FormatByThem(1);
