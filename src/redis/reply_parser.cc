@@ -57,9 +57,19 @@ struct ReplyParser::Builder {
   }
 
   static void* String(const redisReadTask* task, char* text, std::size_t size) {
+    // Checked here as well as in CheckPending(), so that it does not matter in how many pieces the
+    // bytes came.
+    const bool is_string = task->type == REDIS_REPLY_STRING;
+    ReplyParser& self = Self(task);
+    if (is_string && size > self.limits_.max_string_bytes) {
+      return Refuse(self, "the server sends a string that is too long", true);
+    }
+    if (!is_string && size > self.limits_.max_line_bytes) {
+      return Refuse(self, "a line is too long", false);
+    }
     // The reader skips the two bytes after a string without looking at them.
-    if (task->type == REDIS_REPLY_STRING && std::memcmp(text + size, "\r\n", 2) != 0) {
-      return Refuse(Self(task), "a string does not end where its length says", false);
+    if (is_string && std::memcmp(text + size, "\r\n", 2) != 0) {
+      return Refuse(self, "a string does not end where its length says", false);
     }
     return Place(task, size, [&]() -> Reply::Value {
       std::string copy(text, size);
@@ -147,9 +157,10 @@ Result<void> ReplyParser::CheckPending() {
   missing_ = 0;
   if (reader_->ridx < 0) return {};
   const std::string_view pending(reader_->buf + reader_->pos, reader_->len - reader_->pos);
-  const std::size_t line = pending.substr(0, limits_.max_line_bytes).find("\r\n");
+  const std::size_t longest = limits_.max_line_bytes + 2;
+  const std::size_t line = pending.substr(0, longest).find("\r\n");
   if (line == std::string_view::npos) {
-    if (pending.size() < limits_.max_line_bytes) return {};
+    if (pending.size() < longest) return {};
     return Fail(Code::kCorrupt, "malformed reply: a line of more than {} bytes",
                 limits_.max_line_bytes);
   }
@@ -168,9 +179,7 @@ Result<void> ReplyParser::CheckPending() {
 }
 
 std::unexpected<Status> ReplyParser::Broken() const {
-  if (over_limit_) {
-    return Fail(Code::kInvalid, "{} (more than {} bytes)", problem_, limits_.max_reply_bytes);
-  }
+  if (over_limit_) return Fail(Code::kInvalid, "{}", problem_);
   return Fail(Code::kCorrupt, "malformed reply: {}",
               problem_ != nullptr ? problem_ : reader_->errstr);
 }
