@@ -83,6 +83,11 @@ class PosixView final : public FileView {
     for (std::filesystem::recursive_directory_iterator it(root_, error), end; !error && it != end;
          it.increment(error)) {
       const std::string path = it->path().lexically_relative(root_).string();
+      // The official mount shows its control files in the root, some of which never end.
+      if (path.starts_with('.')) {
+        it.disable_recursion_pending();
+        continue;
+      }
       ASSIGN_OR_RETURN(all[path], FactsOf(it->path().string()));
     }
     if (error) return std::unexpected(ErrnoStatus(error.value(), "walk " + root_));

@@ -19,6 +19,10 @@ namespace {
 using volume::Volume;
 
 struct Setup {
+  friend std::ostream& operator<<(std::ostream& out, const Setup& setup) {
+    return out << setup.meta << " " << setup.storage;
+  }
+
   std::string meta;     // sqlite3 or redis
   std::string storage;  // file or minio
   bool formatted_by_us;
@@ -77,11 +81,33 @@ class VolumeInterop : public ::testing::TestWithParam<Setup> {
         log_, metrics_);
     ASSERT_OK(opened);
     volume_ = *std::move(opened);
+    // The first entry makes the statistics of the root. When two clients see them missing at once,
+    // the official one counts what is there and then adds its own changes once more.
+    ASSERT_OK(volume_->meta().Mkdir(ctx_, {}, volume::kRootIno, "first", 0755));
+    Remount();
+  }
+
+  // A fresh mount has no page cache: the official client invalidates pages of files that others
+  // changed only after an open was answered.
+  void Remount() {
+    Unmount();
     auto mounted = juicefs_->MountAt(
         url_, dir_.File("mnt"),
         {"--enable-xattr", "--attr-cache", "0", "--entry-cache", "0", "--dir-entry-cache", "0"});
     ASSERT_OK(mounted);
     mount_ = *std::move(mounted);
+  }
+
+  // The official client deletes objects in the background and forgets those that are left when it
+  // ends.
+  void Unmount() {
+    WaitFor([&] {
+      auto found = volume::data::CollectGarbage(ctx_, volume_->meta(), volume_->objects(),
+                                                volume_->setting().layout(),
+                                                {.min_age = std::chrono::seconds(0)});
+      return found && found->leaked_objects == 0 && found->pending_slices == 0;
+    });
+    mount_.reset();
   }
 
   void Format() {
@@ -114,12 +140,22 @@ class VolumeInterop : public ::testing::TestWithParam<Setup> {
     for (const auto& [path, facts] : expected) {
       const auto found = actual.find(path);
       ASSERT_NE(found, actual.end()) << whose << " client does not see " << path;
-      ASSERT_EQ(found->second, facts)
-          << whose << " client, " << path << ": " << Describe(found->second) << "; expected "
-          << Describe(facts);
+      if (found->second == facts) continue;
+      const std::string& content = found->second.content;
+      const auto at = std::ranges::mismatch(content, facts.content).in1 - content.begin();
+      auto entry = volume_->meta().Resolve(ctx_, {}, volume::kRootIno, path);
+      std::string records;
+      if (entry) {
+        const auto slices = volume_->meta().ReadSlices(ctx_, entry->ino, 0);
+        for (const auto& s : *slices)
+          records += fmt::format(" ({} {} {} {} {})", s.pos, s.id, s.size, s.off, s.len);
+      }
+      FAIL() << whose << " client, " << path << ": " << Describe(found->second) << "; expected "
+             << Describe(facts) << "; contents differ from byte " << at << "; records" << records;
     }
-    for (const auto& [path, facts] : actual)
+    for (const auto& [path, facts] : actual) {
       ASSERT_TRUE(expected.contains(path)) << whose << " client still sees " << path;
+    }
   }
 
   static inline Peer* redis_ = nullptr;
@@ -195,6 +231,9 @@ class Walk {
         return both([&](FileView& v) { return v.Unlink(file.empty() ? "missing" : file); });
       case 3: {
         const bool move_file = Upto(3) > 0 || directory.empty();
+        // The official client subtracts the length of a replaced link from its directory's
+        // statistics, although it never added it.
+        if (known.contains(fresh) && known.at(fresh).type == 'l') return;
         const std::string from = move_file ? (file.empty() ? "missing" : file) : directory;
         return both([&](FileView& v) { return v.Rename(from, fresh); });
       }
@@ -229,12 +268,15 @@ class Walk {
 };
 
 TEST_P(VolumeInterop, RandomOperationsThroughBothClientsAgree) {
-  const unsigned seed = std::random_device{}();
-  RecordProperty("seed", static_cast<int>(seed));
+  // INTEROP_SEED repeats a run.
+  const std::string fixed = GetEnv("INTEROP_SEED");
+  const auto seed =
+      fixed.empty() ? std::random_device{}() : static_cast<unsigned>(std::stoul(fixed));
   SCOPED_TRACE(::testing::Message() << "seed " << seed);
   Walk walk(seed);
   ASSERT_OK(MakeDirectories(dir_.File("model")));
   auto model = MakePosixView(dir_.File("model"));
+  ASSERT_OK(model->Mkdir("first"));
   auto ours = MakeVolumeView(*volume_);
   auto theirs = MakePosixView(mount_->path());
   constexpr std::int64_t kTime = 1'700'000'000;
@@ -255,12 +297,13 @@ TEST_P(VolumeInterop, RandomOperationsThroughBothClientsAgree) {
     const auto from_us = ours->Snapshot();
     ASSERT_OK(from_us);
     ExpectSame(*expected, *from_us, "our");
+    Remount();
     const auto from_them = theirs->Snapshot();
     ASSERT_OK(from_them);
     ExpectSame(*expected, *from_them, "the official");
   }
   ASSERT_OK(volume_->meta().DrainDeletions(ctx_));
-  mount_.reset();  // flushes what the official client still has to say
+  Unmount();  // also flushes what the official client still has to say
   auto checked =
       volume::data::Fsck(ctx_, volume_->meta(), volume_->objects(), setting_.layout(), true);
   ASSERT_OK(checked);
@@ -269,11 +312,14 @@ TEST_P(VolumeInterop, RandomOperationsThroughBothClientsAgree) {
   EXPECT_OK(juicefs_->CheckClean(url_));
 }
 
+// Not with zstd: the official client 1.3.1 returns wrong bytes when it reads from the middle of a
+// zstd block, also of its own (write 103358 bytes at 14155, then 86610 at 19877, blocks of 64 KiB,
+// remount, read).
 INSTANTIATE_TEST_SUITE_P(Setups, VolumeInterop,
                          ::testing::Values(Setup{"sqlite3", "file", true},
                                            Setup{"redis", "minio", true},
-                                           Setup{"sqlite3", "minio", false, "zstd"},
-                                           Setup{"redis", "file", false, "lz4"}),
+                                           Setup{"sqlite3", "minio", false, "lz4"},
+                                           Setup{"redis", "file", false}),
                          NameOf);
 
 }  // namespace
