@@ -6,6 +6,7 @@
 #include "volume/object/checksum_store.h"
 #include "volume/object/file/file_store.h"
 #include "volume/object/metrics_store.h"
+#include "volume/object/redis/redis_store.h"
 #include "volume/object/s3/s3_store.h"
 
 namespace paddleop::volume::object {
@@ -52,6 +53,12 @@ Result<std::unique_ptr<ObjectStore>> OpenEngine(const StorageConfig& config,
                                                 const StoreOptions& options) {
   if (config.storage == "file") return OpenFileStore(config.bucket, {.sync = options.sync_files});
   if (config.storage == "s3" || config.storage == "minio") return OpenS3(config, options);
+  if (config.storage == "redis") {
+    return OpenRedisStore({.bucket = config.bucket,
+                           .user = config.access_key,
+                           .password = config.secret_key,
+                           .metrics = options.metrics});
+  }
   return Fail(Code::kNotSupported,
               "storage \"{}\" is not supported; use file, s3, minio, bos or redis", config.storage);
 }

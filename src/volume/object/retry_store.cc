@@ -46,7 +46,9 @@ class Attempts {
     if (options_.backoff.max_attempts > 0 && retries_ >= options_.backoff.max_attempts) {
       return std::nullopt;
     }
-    const Duration delay = std::max(NextDelay(), store_.RetryAfter());
+    Duration delay = NextDelay();
+    const Duration asked = std::min<Duration>(store_.RetryAfter(), options_.max_retry_after);
+    if (asked > delay && asked < ctx.Remaining()) delay = asked;
     // Sleeping into a deadline helps nobody.
     if (ctx.Stopped() || delay >= ctx.Remaining()) return std::nullopt;
     return delay;
