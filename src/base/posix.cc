@@ -71,6 +71,7 @@ int ToErrno(Code code) {
     case Code::kNotEmpty: return ENOTEMPTY;
     case Code::kNameTooLong: return ENAMETOOLONG;
     case Code::kConflict:
+    case Code::kExpired:
     case Code::kUnavailable:
     case Code::kDeadline:
     case Code::kCorrupt:

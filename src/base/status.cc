@@ -7,6 +7,7 @@ std::string_view CodeName(Code code) {
     case Code::kNotFound: return "NotFound";
     case Code::kAlreadyExists: return "AlreadyExists";
     case Code::kConflict: return "Conflict";
+    case Code::kExpired: return "Expired";
     case Code::kInvalid: return "Invalid";
     case Code::kPermission: return "Permission";
     case Code::kUnavailable: return "Unavailable";
