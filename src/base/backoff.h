@@ -19,8 +19,8 @@ class Backoff {
  public:
   explicit Backoff(const BackoffOptions& options, Clock& clock = Clock::System());
 
-  // Waits for the next delay. False when the caller stopped, its deadline would pass meanwhile, or the
-  // attempts are used up.
+  // Waits for the next delay. False when the caller stopped, its deadline would pass meanwhile, or
+  // the attempts are used up.
   bool Sleep(const Context& ctx);
   // The delay the next Sleep() would take.
   Clock::Duration NextDelay();

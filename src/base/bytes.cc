@@ -51,7 +51,8 @@ std::string FormatSize(std::uint64_t bytes) {
 
 Result<std::uint64_t> ParseSize(std::string_view text) {
   const auto bad = [&](std::string_view why) {
-    return Fail(Code::kInvalid, "size \"{}\" {}; write a number with an optional unit such as 512, 64K or 4MiB",
+    return Fail(Code::kInvalid,
+                "size \"{}\" {}; write a number with an optional unit such as 512, 64K or 4MiB",
                 text, why);
   };
   double number = 0;
@@ -61,9 +62,12 @@ Result<std::uint64_t> ParseSize(std::string_view text) {
   std::string_view unit = text.substr(static_cast<std::size_t>(end - text.data()));
   while (!unit.empty() && unit.front() == ' ') unit.remove_prefix(1);
   std::string lower;
-  for (char c : unit) lower.push_back(static_cast<char>(std::tolower(static_cast<unsigned char>(c))));
-  if (lower.ends_with("ib")) lower.resize(lower.size() - 2);
-  else if (lower.ends_with("b") || lower.ends_with("i")) lower.resize(lower.size() - 1);
+  for (char c : unit)
+    lower.push_back(static_cast<char>(std::tolower(static_cast<unsigned char>(c))));
+  if (lower.ends_with("ib"))
+    lower.resize(lower.size() - 2);
+  else if (lower.ends_with("b") || lower.ends_with("i"))
+    lower.resize(lower.size() - 1);
   static constexpr std::string_view kPrefixes = "kmgtpe";
   double factor = 1;
   if (!lower.empty()) {

@@ -38,8 +38,8 @@ class ByteWriter {
   std::string& out_;
 };
 
-// Reads integers in network byte order. Reading past the end yields zeros and makes ok() false, so a
-// decoder checks once, at its end.
+// Reads integers in network byte order. Reading past the end yields zeros and makes ok() false, so
+// a decoder checks once, at its end.
 class ByteReader {
  public:
   explicit ByteReader(std::string_view in) : in_(in) {}
@@ -71,8 +71,8 @@ inline std::string_view AsText(std::span<const std::byte> bytes) {
 // decimal, otherwise none.
 std::string FormatSize(std::uint64_t bytes);
 
-// Reads "4096", "64K", "4M", "1.5 GiB", "10Ti": binary multiples, case and a trailing B or iB ignored.
-// kInvalid names what was wrong.
+// Reads "4096", "64K", "4M", "1.5 GiB", "10Ti": binary multiples, case and a trailing B or iB
+// ignored. kInvalid names what was wrong.
 Result<std::uint64_t> ParseSize(std::string_view text);
 
 // "128,660".

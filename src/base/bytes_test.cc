@@ -42,7 +42,8 @@ TEST(Bytes, ParsesSizesAndNamesWhatIsWrong) {
   EXPECT_EQ(*ParseSize("64K"), 65536u);
   EXPECT_EQ(*ParseSize("4MiB"), 4u << 20);
   EXPECT_EQ(*ParseSize("1.5 gb"), 3u << 29);
-  for (auto bad : {"", "x", "-1", "4X", "1e30", "4KK", "nan"}) EXPECT_CODE(ParseSize(bad), Code::kInvalid);
+  for (auto bad : {"", "x", "-1", "4X", "1e30", "4KK", "nan"})
+    EXPECT_CODE(ParseSize(bad), Code::kInvalid);
 }
 
 TEST(Bytes, GroupsDigits) {

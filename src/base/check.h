@@ -13,8 +13,8 @@ namespace paddleop {
 
 }  // namespace paddleop
 
-#define CHECK(condition, ...)                                                                    \
-  do {                                                                                           \
-    if (!(condition)) [[unlikely]]                                                               \
+#define CHECK(condition, ...)                                                                 \
+  do {                                                                                        \
+    if (!(condition)) [[unlikely]]                                                            \
       ::paddleop::CheckFailed(__FILE__, __LINE__, #condition, ::fmt::format("" __VA_ARGS__)); \
   } while (false)

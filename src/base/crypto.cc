@@ -13,7 +13,9 @@
 namespace paddleop {
 namespace {
 
-const unsigned char* Raw(std::string_view s) { return reinterpret_cast<const unsigned char*>(s.data()); }
+const unsigned char* Raw(std::string_view s) {
+  return reinterpret_cast<const unsigned char*>(s.data());
+}
 unsigned char* Raw(std::string& s) { return reinterpret_cast<unsigned char*>(s.data()); }
 
 std::string Digest(const EVP_MD* type, std::string_view data) {
@@ -25,7 +27,8 @@ std::string Digest(const EVP_MD* type, std::string_view data) {
 std::string Hmac(const EVP_MD* type, std::string_view key, std::string_view data) {
   std::string out(EVP_MAX_MD_SIZE, '\0');
   unsigned size = 0;
-  CHECK(HMAC(type, key.data(), static_cast<int>(key.size()), Raw(data), data.size(), Raw(out), &size) != nullptr,
+  CHECK(HMAC(type, key.data(), static_cast<int>(key.size()), Raw(data), data.size(), Raw(out),
+             &size) != nullptr,
         "hmac");
   out.resize(size);
   return out;
@@ -58,8 +61,12 @@ std::string FormatUuid(std::string bytes, int version) {
 std::string Md5(std::string_view data) { return Digest(EVP_md5(), data); }
 std::string Sha1(std::string_view data) { return Digest(EVP_sha1(), data); }
 std::string Sha256(std::string_view data) { return Digest(EVP_sha256(), data); }
-std::string HmacSha256(std::string_view key, std::string_view data) { return Hmac(EVP_sha256(), key, data); }
-std::string HmacSha1(std::string_view key, std::string_view data) { return Hmac(EVP_sha1(), key, data); }
+std::string HmacSha256(std::string_view key, std::string_view data) {
+  return Hmac(EVP_sha256(), key, data);
+}
+std::string HmacSha1(std::string_view key, std::string_view data) {
+  return Hmac(EVP_sha1(), key, data);
+}
 
 std::string HexEncode(std::string_view bytes) {
   static constexpr std::string_view kDigits = "0123456789abcdef";
@@ -97,7 +104,8 @@ Result<std::string> Base64Decode(std::string_view text) {
   while (padding < 2 && padding < text.size() && text[text.size() - 1 - padding] == '=') ++padding;
   // EVP_DecodeBlock skips white space at both ends, which would let two texts mean one value.
   for (char c : text.substr(0, text.size() - padding)) {
-    if (!isalnum(static_cast<unsigned char>(c)) && c != '+' && c != '/') return Fail(Code::kInvalid, "not base64 text");
+    if (!isalnum(static_cast<unsigned char>(c)) && c != '+' && c != '/')
+      return Fail(Code::kInvalid, "not base64 text");
   }
   std::string out(text.size() / 4 * 3, '\0');
   const int n = EVP_DecodeBlock(Raw(out), Raw(text), static_cast<int>(text.size()));
@@ -111,7 +119,8 @@ std::string UrlEncode(std::string_view text, std::string_view keep) {
   std::string out;
   for (char c : text) {
     const auto byte = static_cast<unsigned char>(c);
-    if ((byte < 0x80 && isalnum(byte)) || c == '-' || c == '.' || c == '_' || c == '~' || keep.find(c) != keep.npos) {
+    if ((byte < 0x80 && isalnum(byte)) || c == '-' || c == '.' || c == '_' || c == '~' ||
+        keep.find(c) != keep.npos) {
       out.push_back(c);
     } else {
       out.push_back('%');
@@ -138,23 +147,27 @@ Result<std::string> UrlDecode(std::string_view text) {
   return out;
 }
 
-Result<std::string> Aes128GcmSeal(std::string_view key, std::string_view nonce, std::string_view plain) {
+Result<std::string> Aes128GcmSeal(std::string_view key, std::string_view nonce,
+                                  std::string_view plain) {
   if (key.size() != 16) return Fail(Code::kInvalid, "AES-128 key of {} bytes", key.size());
   Cipher ctx(EVP_CIPHER_CTX_new());
   std::string out(plain.size() + kTagSize, '\0');
   int n = 0, last = 0;
   if (EVP_EncryptInit_ex(ctx.get(), EVP_aes_128_gcm(), nullptr, nullptr, nullptr) != 1 ||
-      EVP_CIPHER_CTX_ctrl(ctx.get(), EVP_CTRL_GCM_SET_IVLEN, static_cast<int>(nonce.size()), nullptr) != 1 ||
+      EVP_CIPHER_CTX_ctrl(ctx.get(), EVP_CTRL_GCM_SET_IVLEN, static_cast<int>(nonce.size()),
+                          nullptr) != 1 ||
       EVP_EncryptInit_ex(ctx.get(), nullptr, nullptr, Raw(key), Raw(nonce)) != 1 ||
       EVP_EncryptUpdate(ctx.get(), Raw(out), &n, Raw(plain), static_cast<int>(plain.size())) != 1 ||
       EVP_EncryptFinal_ex(ctx.get(), Raw(out) + n, &last) != 1 ||
-      EVP_CIPHER_CTX_ctrl(ctx.get(), EVP_CTRL_GCM_GET_TAG, kTagSize, Raw(out) + plain.size()) != 1) {
+      EVP_CIPHER_CTX_ctrl(ctx.get(), EVP_CTRL_GCM_GET_TAG, kTagSize, Raw(out) + plain.size()) !=
+          1) {
     return Fail(Code::kInternal, "AES-GCM encryption failed");
   }
   return out;
 }
 
-Result<std::string> Aes128GcmOpen(std::string_view key, std::string_view nonce, std::string_view sealed) {
+Result<std::string> Aes128GcmOpen(std::string_view key, std::string_view nonce,
+                                  std::string_view sealed) {
   if (key.size() != 16) return Fail(Code::kInvalid, "AES-128 key of {} bytes", key.size());
   if (sealed.size() < kTagSize) return Fail(Code::kCorrupt, "sealed text is shorter than its tag");
   const auto cipher_text = sealed.substr(0, sealed.size() - kTagSize);
@@ -163,9 +176,11 @@ Result<std::string> Aes128GcmOpen(std::string_view key, std::string_view nonce, 
   std::string out(cipher_text.size(), '\0');
   int n = 0, last = 0;
   if (EVP_DecryptInit_ex(ctx.get(), EVP_aes_128_gcm(), nullptr, nullptr, nullptr) != 1 ||
-      EVP_CIPHER_CTX_ctrl(ctx.get(), EVP_CTRL_GCM_SET_IVLEN, static_cast<int>(nonce.size()), nullptr) != 1 ||
+      EVP_CIPHER_CTX_ctrl(ctx.get(), EVP_CTRL_GCM_SET_IVLEN, static_cast<int>(nonce.size()),
+                          nullptr) != 1 ||
       EVP_DecryptInit_ex(ctx.get(), nullptr, nullptr, Raw(key), Raw(nonce)) != 1 ||
-      EVP_DecryptUpdate(ctx.get(), Raw(out), &n, Raw(cipher_text), static_cast<int>(cipher_text.size())) != 1 ||
+      EVP_DecryptUpdate(ctx.get(), Raw(out), &n, Raw(cipher_text),
+                        static_cast<int>(cipher_text.size())) != 1 ||
       EVP_CIPHER_CTX_ctrl(ctx.get(), EVP_CTRL_GCM_SET_TAG, kTagSize, tag.data()) != 1 ||
       EVP_DecryptFinal_ex(ctx.get(), Raw(out) + n, &last) != 1) {
     return Fail(Code::kCorrupt, "sealed text does not match its key");

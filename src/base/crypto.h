@@ -26,9 +26,11 @@ std::string UrlEncode(std::string_view text, std::string_view keep = "");
 Result<std::string> UrlDecode(std::string_view text);
 
 // AES-128-GCM without additional data: seals to ciphertext || 16-byte tag.
-Result<std::string> Aes128GcmSeal(std::string_view key, std::string_view nonce, std::string_view plain);
+Result<std::string> Aes128GcmSeal(std::string_view key, std::string_view nonce,
+                                  std::string_view plain);
 // kCorrupt if the tag does not match.
-Result<std::string> Aes128GcmOpen(std::string_view key, std::string_view nonce, std::string_view sealed);
+Result<std::string> Aes128GcmOpen(std::string_view key, std::string_view nonce,
+                                  std::string_view sealed);
 
 // Bytes fit for keys and nonces.
 std::string RandomBytes(std::size_t n);

@@ -8,8 +8,10 @@ namespace paddleop {
 namespace {
 
 TEST(Crypto, DigestsMatchKnownValues) {
-  EXPECT_EQ(HexEncode(Md5("e267db92-051d-4214-b1aa-e97bf61bff1a")), "8aacf0bebc779a3d82147c845d3d2e79");
-  EXPECT_EQ(HexEncode(Sha256("abc")), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+  EXPECT_EQ(HexEncode(Md5("e267db92-051d-4214-b1aa-e97bf61bff1a")),
+            "8aacf0bebc779a3d82147c845d3d2e79");
+  EXPECT_EQ(HexEncode(Sha256("abc")),
+            "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
   EXPECT_EQ(HexEncode(HmacSha256("key", "The quick brown fox jumps over the lazy dog")),
             "f7bc83f430538424b13298e6aa6fb143ef4d59a14946175997479dbc2d1a3cd8");
 }
@@ -20,7 +22,8 @@ TEST(Crypto, EncodingsGoBothWays) {
     EXPECT_EQ(*HexDecode(HexEncode(text)), text);
   }
   EXPECT_EQ(Base64Encode("hello"), "aGVsbG8=");
-  for (auto bad : {"a", "aGVsbG8", "aGVs bG8=", "a===", "aGVs\nbG8="}) EXPECT_CODE(Base64Decode(bad), Code::kInvalid);
+  for (auto bad : {"a", "aGVsbG8", "aGVs bG8=", "a===", "aGVs\nbG8="})
+    EXPECT_CODE(Base64Decode(bad), Code::kInvalid);
   EXPECT_CODE(HexDecode("0g"), Code::kInvalid);
   EXPECT_EQ(UrlEncode("a b/\xc3\xa9~", "/"), "a%20b/%C3%A9~");
   EXPECT_EQ(*UrlDecode("a%20b%2F"), "a b/");

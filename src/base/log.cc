@@ -11,11 +11,16 @@ namespace {
 
 std::string_view LevelName(LogLevel level) {
   switch (level) {
-    case LogLevel::kDebug: return "debug";
-    case LogLevel::kInfo: return "info";
-    case LogLevel::kWarn: return "warn";
-    case LogLevel::kError: return "error";
-    case LogLevel::kOff: break;
+    case LogLevel::kDebug:
+      return "debug";
+    case LogLevel::kInfo:
+      return "info";
+    case LogLevel::kWarn:
+      return "warn";
+    case LogLevel::kError:
+      return "error";
+    case LogLevel::kOff:
+      break;
   }
   return "off";
 }
@@ -26,9 +31,12 @@ std::size_t Utf8Length(std::string_view text) {
   const unsigned char first = byte(0);
   std::size_t length = 0;
   if (first < 0x80) return 1;
-  if (first >= 0xC2 && first <= 0xDF) length = 2;
-  else if (first >= 0xE0 && first <= 0xEF) length = 3;
-  else if (first >= 0xF0 && first <= 0xF4) length = 4;
+  if (first >= 0xC2 && first <= 0xDF)
+    length = 2;
+  else if (first >= 0xE0 && first <= 0xEF)
+    length = 3;
+  else if (first >= 0xF0 && first <= 0xF4)
+    length = 4;
   if (length == 0 || text.size() < length) return 0;
   for (std::size_t i = 1; i < length; ++i) {
     if ((byte(i) & 0xC0) != 0x80) return 0;
@@ -47,8 +55,8 @@ std::string Timestamp() {
   const std::time_t time = std::chrono::system_clock::to_time_t(seconds);
   std::tm utc{};
   gmtime_r(&time, &utc);
-  return fmt::format("{:04}-{:02}-{:02}T{:02}:{:02}:{:02}.{:06}Z", utc.tm_year + 1900, utc.tm_mon + 1,
-                     utc.tm_mday, utc.tm_hour, utc.tm_min, utc.tm_sec, micros);
+  return fmt::format("{:04}-{:02}-{:02}T{:02}:{:02}:{:02}.{:06}Z", utc.tm_year + 1900,
+                     utc.tm_mon + 1, utc.tm_mday, utc.tm_hour, utc.tm_min, utc.tm_sec, micros);
 }
 
 }  // namespace
@@ -59,11 +67,21 @@ void AppendJsonString(std::string& out, std::string_view text) {
     const char c = text.front();
     std::size_t used = 1;
     switch (c) {
-      case '"': out += "\\\""; break;
-      case '\\': out += "\\\\"; break;
-      case '\n': out += "\\n"; break;
-      case '\r': out += "\\r"; break;
-      case '\t': out += "\\t"; break;
+      case '"':
+        out += "\\\"";
+        break;
+      case '\\':
+        out += "\\\\";
+        break;
+      case '\n':
+        out += "\\n";
+        break;
+      case '\r':
+        out += "\\r";
+        break;
+      case '\t':
+        out += "\\t";
+        break;
       default:
         if (static_cast<unsigned char>(c) < 0x20) {
           out += fmt::format("\\u{:04x}", static_cast<unsigned>(c));
@@ -97,7 +115,8 @@ class Logger::Output {
 };
 
 Result<LogLevel> ParseLogLevel(std::string_view name) {
-  for (auto level : {LogLevel::kDebug, LogLevel::kInfo, LogLevel::kWarn, LogLevel::kError, LogLevel::kOff}) {
+  for (auto level :
+       {LogLevel::kDebug, LogLevel::kInfo, LogLevel::kWarn, LogLevel::kError, LogLevel::kOff}) {
     if (name == LevelName(level)) return level;
   }
   return Fail(Code::kInvalid, "log level \"{}\" is not one of debug, info, warn, error, off", name);
@@ -125,7 +144,8 @@ void Logger::Error(const Context& ctx, std::string_view message, Fields fields) 
   Write(LogLevel::kError, ctx, message, fields);
 }
 
-void Logger::Write(LogLevel level, const Context& ctx, std::string_view message, Fields fields) const {
+void Logger::Write(LogLevel level, const Context& ctx, std::string_view message,
+                   Fields fields) const {
   if (!Enabled(level)) return;
   std::string line = "{\"time\":\"" + Timestamp() + "\",\"level\":\"";
   line.append(LevelName(level)).append("\",\"msg\":");

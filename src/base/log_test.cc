@@ -21,7 +21,8 @@ class LogTest : public ::testing::Test {
 };
 
 TEST_F(LogTest, WritesOneJsonObjectALine) {
-  log_.Info(Context::Background().WithField("job", "ns/a"), "pod created", {{"pod", "a-0"}, {"n", 3}});
+  log_.Info(Context::Background().WithField("job", "ns/a"), "pod created",
+            {{"pod", "a-0"}, {"n", 3}});
   ASSERT_EQ(lines_.size(), 1u);
   EXPECT_THAT(lines_[0],
               EndsWith(R"("level":"info","msg":"pod created","job":"ns/a","pod":"a-0","n":"3"})"));
@@ -47,7 +48,8 @@ TEST_F(LogTest, BytesThatAreNotTextCannotBreakTheLine) {
 TEST(RedactUrl, FindsPasswordsWhereTheyHide) {
   EXPECT_EQ(RedactUrl("redis://:pw@h/1"), "redis://:***@h/1");
   EXPECT_EQ(RedactUrl("s3://AK:S/K+x@b.host/p"), "s3://AK:***@b.host/p");
-  EXPECT_EQ(RedactUrl("https://h/p?X-Amz-Signature=abc&x=1"), "https://h/p?X-Amz-Signature=***&x=1");
+  EXPECT_EQ(RedactUrl("https://h/p?X-Amz-Signature=abc&x=1"),
+            "https://h/p?X-Amz-Signature=***&x=1");
   EXPECT_EQ(RedactUrl("file:///a/b"), "file:///a/b");
   EXPECT_EQ(RedactUrl("sqlite3://x.db?password=a@b"), "sqlite3://x.db?password=***");
 }

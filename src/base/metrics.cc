@@ -89,11 +89,14 @@ MetricsRegistry::Histogram& MetricsRegistry::AddHistogram(const std::string& nam
                                                           const std::string& help,
                                                           const Labels& labels,
                                                           const std::vector<double>& buckets) {
-  return state_->Get<HistogramOf>(
-      state_->histograms_, name, labels, [&]() -> prometheus::Histogram& {
-        return prometheus::BuildHistogram().Name(name).Help(help).Register(state_->registry_).Add(
-            labels, buckets);
-      });
+  return state_->Get<HistogramOf>(state_->histograms_, name, labels,
+                                  [&]() -> prometheus::Histogram& {
+                                    return prometheus::BuildHistogram()
+                                        .Name(name)
+                                        .Help(help)
+                                        .Register(state_->registry_)
+                                        .Add(labels, buckets);
+                                  });
 }
 
 std::string MetricsRegistry::Serialize() const {
@@ -101,9 +104,9 @@ std::string MetricsRegistry::Serialize() const {
 }
 
 const std::vector<double>& MetricsRegistry::LatencyBuckets() {
-  static const std::vector<double> kBuckets = {0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025,
-                                               0.05,   0.1,     0.25,   0.5,   1,      2.5,   5,    10,
-                                               30};
+  static const std::vector<double> kBuckets = {0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005,
+                                               0.01,   0.025,   0.05,   0.1,   0.25,   0.5,
+                                               1,      2.5,     5,      10,    30};
   return kBuckets;
 }
 

@@ -10,10 +10,10 @@ namespace paddleop {
 
 // Counters, gauges and histograms of one process, in Prometheus' text form.
 //
-// Names, units and label sets are constants of the room that owns them (its metrics.h) and listed in
-// docs/metrics.md. Labels are bounded: never a path, a pod or a key. What a registry hands out lives as
-// long as the registry; asking again with the same name and labels returns the same object.
-// Thread-safe.
+// Names, units and label sets are constants of the room that owns them (its metrics.h) and listed
+// in docs/metrics.md. Labels are bounded: never a path, a pod or a key. What a registry hands out
+// lives as long as the registry; asking again with the same name and labels returns the same
+// object. Thread-safe.
 class MetricsRegistry {
  public:
   using Labels = std::map<std::string, std::string>;

@@ -18,7 +18,6 @@
 #define EXCLUDES(...) PADDLEOP_THREAD_ANNOTATION(locks_excluded(__VA_ARGS__))
 #define ACQUIRE(...) PADDLEOP_THREAD_ANNOTATION(acquire_capability(__VA_ARGS__))
 #define RELEASE(...) PADDLEOP_THREAD_ANNOTATION(release_capability(__VA_ARGS__))
-#define NO_THREAD_SAFETY_ANALYSIS PADDLEOP_THREAD_ANNOTATION(no_thread_safety_analysis)
 
 namespace paddleop {
 
@@ -31,8 +30,8 @@ class CAPABILITY("mutex") Mutex {
   std::mutex mutex_;
 };
 
-// Holds the mutex for its scope; Unlock() and Lock() for the rare early release. Also a BasicLockable,
-// so it works with CondVar.
+// Holds the mutex for its scope; Unlock() and Lock() for the rare early release. Also a
+// BasicLockable, so it works with CondVar.
 class SCOPED_CAPABILITY MutexLock {
  public:
   explicit MutexLock(Mutex& mutex) ACQUIRE(mutex) : mutex_(&mutex), held_(true) { mutex.lock(); }
@@ -56,7 +55,8 @@ class SCOPED_CAPABILITY MutexLock {
   bool held_;
 };
 
-// Use with a stop token or a deadline: cv.wait(lock, ctx.stop(), pred).
+// Use with a stop token or a deadline; the predicate runs under the lock and says so:
+//   cv.wait(lock, ctx.stop(), [&]() REQUIRES(mutex_) { return !queue_.empty(); });
 using CondVar = std::condition_variable_any;
 
 }  // namespace paddleop

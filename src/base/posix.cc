@@ -17,25 +17,38 @@ namespace {
 
 Code CodeOf(int error) {
   switch (error) {
-    case ENOENT: return Code::kNotFound;
-    case EEXIST: return Code::kAlreadyExists;
+    case ENOENT:
+      return Code::kNotFound;
+    case EEXIST:
+      return Code::kAlreadyExists;
     case EACCES:
     case EPERM:
-    case EROFS: return Code::kPermission;
+    case EROFS:
+      return Code::kPermission;
     case EINVAL:
     case EBADF:
-    case ERANGE: return Code::kInvalid;
-    case EISDIR: return Code::kIsDirectory;
-    case ENOTDIR: return Code::kNotDirectory;
-    case ENOTEMPTY: return Code::kNotEmpty;
-    case ENAMETOOLONG: return Code::kNameTooLong;
-    case ENOSPC: return Code::kNoSpace;
-    case EDQUOT: return Code::kQuota;
+    case ERANGE:
+      return Code::kInvalid;
+    case EISDIR:
+      return Code::kIsDirectory;
+    case ENOTDIR:
+      return Code::kNotDirectory;
+    case ENOTEMPTY:
+      return Code::kNotEmpty;
+    case ENAMETOOLONG:
+      return Code::kNameTooLong;
+    case ENOSPC:
+      return Code::kNoSpace;
+    case EDQUOT:
+      return Code::kQuota;
     case ENOTSUP:
-    case ENOSYS: return Code::kNotSupported;
-    case ETIMEDOUT: return Code::kDeadline;
+    case ENOSYS:
+      return Code::kNotSupported;
+    case ETIMEDOUT:
+      return Code::kDeadline;
     case ECANCELED:
-    case EINTR: return Code::kCancelled;
+    case EINTR:
+      return Code::kCancelled;
     case EAGAIN:
     case EBUSY:
     case ECONNREFUSED:
@@ -45,8 +58,10 @@ Code CodeOf(int error) {
     case EHOSTUNREACH:
     case ENETUNREACH:
     case EMFILE:
-    case ENFILE: return Code::kUnavailable;
-    default: return Code::kInternal;
+    case ENFILE:
+      return Code::kUnavailable;
+    default:
+      return Code::kInternal;
   }
 }
 
@@ -58,24 +73,37 @@ Status ErrnoStatus(int error, std::string what) {
 
 int ToErrno(Code code) {
   switch (code) {
-    case Code::kNotFound: return ENOENT;
-    case Code::kAlreadyExists: return EEXIST;
-    case Code::kInvalid: return EINVAL;
-    case Code::kPermission: return EACCES;
-    case Code::kCancelled: return EINTR;
-    case Code::kNotSupported: return ENOTSUP;
-    case Code::kNoSpace: return ENOSPC;
-    case Code::kQuota: return EDQUOT;
-    case Code::kIsDirectory: return EISDIR;
-    case Code::kNotDirectory: return ENOTDIR;
-    case Code::kNotEmpty: return ENOTEMPTY;
-    case Code::kNameTooLong: return ENAMETOOLONG;
+    case Code::kNotFound:
+      return ENOENT;
+    case Code::kAlreadyExists:
+      return EEXIST;
+    case Code::kInvalid:
+      return EINVAL;
+    case Code::kPermission:
+      return EACCES;
+    case Code::kCancelled:
+      return EINTR;
+    case Code::kNotSupported:
+      return ENOTSUP;
+    case Code::kNoSpace:
+      return ENOSPC;
+    case Code::kQuota:
+      return EDQUOT;
+    case Code::kIsDirectory:
+      return EISDIR;
+    case Code::kNotDirectory:
+      return ENOTDIR;
+    case Code::kNotEmpty:
+      return ENOTEMPTY;
+    case Code::kNameTooLong:
+      return ENAMETOOLONG;
     case Code::kConflict:
     case Code::kExpired:
     case Code::kUnavailable:
     case Code::kDeadline:
     case Code::kCorrupt:
-    case Code::kInternal: break;
+    case Code::kInternal:
+      break;
   }
   return EIO;
 }
@@ -101,7 +129,8 @@ Result<std::string> ReadFile(const std::string& path, std::size_t limit) {
     if (n < 0) return ErrnoFail("read {}", path);
     if (n == 0) return content;
     content.append(buffer, static_cast<std::size_t>(n));
-    if (content.size() > limit) return Fail(Code::kInvalid, "{} is larger than {} bytes", path, limit);
+    if (content.size() > limit)
+      return Fail(Code::kInvalid, "{} is larger than {} bytes", path, limit);
   }
 }
 
@@ -119,10 +148,12 @@ Result<void> WriteFileAtomic(const std::string& path, std::string_view content, 
   const std::string temporary = path + ".tmp." + HexEncode(RandomBytes(6));
   const auto write = [&]() -> Result<void> {
     ASSIGN_OR_RETURN(UniqueFd fd, OpenFile(temporary, O_WRONLY | O_CREAT | O_EXCL, mode));
-    if (auto written = WriteAll(fd.get(), content); !written) return std::unexpected(written.error().Wrap(temporary));
+    if (auto written = WriteAll(fd.get(), content); !written)
+      return std::unexpected(written.error().Wrap(temporary));
     if (::fchmod(fd.get(), mode) != 0) return ErrnoFail("chmod {}", temporary);
     if (::fsync(fd.get()) != 0) return ErrnoFail("fsync {}", temporary);
-    if (::rename(temporary.c_str(), path.c_str()) != 0) return ErrnoFail("rename {} to {}", temporary, path);
+    if (::rename(temporary.c_str(), path.c_str()) != 0)
+      return ErrnoFail("rename {} to {}", temporary, path);
     return {};
   };
   auto result = write();
@@ -135,14 +166,16 @@ Result<void> MakeDirectories(const std::string& path, mode_t mode) {
     const std::string part = path.substr(0, at);
     if (::mkdir(part.c_str(), mode) != 0 && errno != EEXIST) {
       const int error = errno;
-      struct stat info {};
-      if (::stat(part.c_str(), &info) != 0) return std::unexpected(ErrnoStatus(error, "mkdir " + part));
+      struct stat info{};
+      if (::stat(part.c_str(), &info) != 0)
+        return std::unexpected(ErrnoStatus(error, "mkdir " + part));
     }
     if (at == std::string::npos) break;
   }
-  struct stat info {};
+  struct stat info{};
   if (::stat(path.c_str(), &info) != 0) return ErrnoFail("stat {}", path);
-  if (!S_ISDIR(info.st_mode)) return Fail(Code::kNotDirectory, "{} exists and is not a directory", path);
+  if (!S_ISDIR(info.st_mode))
+    return Fail(Code::kNotDirectory, "{} exists and is not a directory", path);
   return {};
 }
 

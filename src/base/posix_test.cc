@@ -18,7 +18,7 @@ TEST(Posix, FilesAreReplacedInOneStep) {
   ASSERT_OK(WriteFileAtomic(path, "one"));
   ASSERT_OK(WriteFileAtomic(path, "two", 0600));
   EXPECT_EQ(*ReadFile(path), "two");
-  struct stat info {};
+  struct stat info{};
   ASSERT_EQ(::stat(path.c_str(), &info), 0);
   EXPECT_EQ(info.st_mode & 0777, 0600u);
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(dir->path()), {}), 1) << "left-overs";

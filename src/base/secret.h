@@ -7,8 +7,8 @@
 
 namespace paddleop {
 
-// A password, key or token. It prints as *** wherever fmt or the log formats it; whoever really needs
-// the bytes says so with Reveal().
+// A password, key or token. It prints as *** wherever fmt or the log formats it; whoever really
+// needs the bytes says so with Reveal().
 class Secret {
  public:
   Secret() = default;

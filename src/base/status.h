@@ -10,8 +10,8 @@
 
 namespace paddleop {
 
-// What went wrong, chosen by what the caller can do about it. The list is closed: a new value needs a
-// caller that acts differently on it.
+// What went wrong, chosen by what the caller can do about it. The list is closed: a new value needs
+// a caller that acts differently on it.
 enum class Code {
   kNotFound,
   kAlreadyExists,
@@ -68,7 +68,8 @@ class [[nodiscard]] Result : public std::expected<T, Status> {
 
 // Builds the error side of a Result: return Fail(Code::kNotFound, "no volume at {}", url);
 template <class... Args>
-[[nodiscard]] std::unexpected<Status> Fail(Code code, fmt::format_string<Args...> format, Args&&... args) {
+[[nodiscard]] std::unexpected<Status> Fail(Code code, fmt::format_string<Args...> format,
+                                           Args&&... args) {
   return std::unexpected(Status(code, fmt::format(format, std::forward<Args>(args)...)));
 }
 
@@ -82,19 +83,21 @@ inline bool IsRetryable(const Status& s) {
 
 }  // namespace paddleop
 
+// NOLINTBEGIN(bugprone-macro-parentheses): the arguments are declarations and names, not operands.
 #define PADDLEOP_CONCAT_INNER(a, b) a##b
 #define PADDLEOP_CONCAT(a, b) PADDLEOP_CONCAT_INNER(a, b)
 
 // ASSIGN_OR_RETURN(auto x, MayFail());
 #define ASSIGN_OR_RETURN(lhs, expr) \
   PADDLEOP_ASSIGN_OR_RETURN(PADDLEOP_CONCAT(result_, __LINE__), lhs, expr)
-#define PADDLEOP_ASSIGN_OR_RETURN(tmp, lhs, expr)             \
-  auto tmp = (expr);                                          \
-  if (!tmp) return std::unexpected(std::move(tmp).error());   \
+#define PADDLEOP_ASSIGN_OR_RETURN(tmp, lhs, expr)           \
+  auto tmp = (expr);                                        \
+  if (!tmp) return std::unexpected(std::move(tmp).error()); \
   lhs = *std::move(tmp)
 
 #define RETURN_IF_ERROR(expr) PADDLEOP_RETURN_IF_ERROR(PADDLEOP_CONCAT(result_, __LINE__), expr)
-#define PADDLEOP_RETURN_IF_ERROR(tmp, expr)                                   \
-  do {                                                                        \
+#define PADDLEOP_RETURN_IF_ERROR(tmp, expr)                                      \
+  do {                                                                           \
     if (auto tmp = (expr); !tmp) return std::unexpected(std::move(tmp).error()); \
   } while (false)
+// NOLINTEND(bugprone-macro-parentheses)

@@ -35,9 +35,11 @@ void ThreadPool::Stop() {
   threads_.clear();
 }
 
-Result<void> ThreadPool::Submit(const Context& ctx, Task task) NO_THREAD_SAFETY_ANALYSIS {
+Result<void> ThreadPool::Submit(const Context& ctx, Task task) {
   MutexLock lock(mutex_);
-  auto has_room = [&] { return stopping_ || queue_.size() < options_.queue_limit; };
+  auto has_room = [&]() REQUIRES(mutex_) {
+    return stopping_ || queue_.size() < options_.queue_limit;
+  };
   const bool ready = ctx.has_deadline()
                          ? not_full_.wait_until(lock, ctx.stop(), ctx.deadline(), has_room)
                          : not_full_.wait(lock, ctx.stop(), has_room);
@@ -59,9 +61,9 @@ bool ThreadPool::TrySubmit(Task task) {
   return true;
 }
 
-void ThreadPool::Drain() NO_THREAD_SAFETY_ANALYSIS {
+void ThreadPool::Drain() {
   MutexLock lock(mutex_);
-  idle_.wait(lock, [&] { return queue_.empty() && running_ == 0; });
+  idle_.wait(lock, [&]() REQUIRES(mutex_) { return queue_.empty() && running_ == 0; });
 }
 
 std::size_t ThreadPool::queued() const {
@@ -69,10 +71,10 @@ std::size_t ThreadPool::queued() const {
   return queue_.size();
 }
 
-void ThreadPool::Run() NO_THREAD_SAFETY_ANALYSIS {
+void ThreadPool::Run() {
   MutexLock lock(mutex_);
   for (;;) {
-    not_empty_.wait(lock, [&] { return stopping_ || !queue_.empty(); });
+    not_empty_.wait(lock, [&]() REQUIRES(mutex_) { return stopping_ || !queue_.empty(); });
     if (queue_.empty()) return;
     Task task = std::move(queue_.front());
     queue_.pop_front();

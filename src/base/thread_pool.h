@@ -15,8 +15,8 @@ namespace paddleop {
 
 // Named threads that run tasks from one bounded queue. One pool per purpose.
 //
-// Thread-safe. The destructor (or Stop) refuses new tasks, runs what is queued, and joins; it must not
-// be called from one of the pool's own tasks.
+// Thread-safe. The destructor (or Stop) refuses new tasks, runs what is queued, and joins; it must
+// not be called from one of the pool's own tasks.
 class ThreadPool {
  public:
   using Task = std::move_only_function<void()>;
@@ -32,8 +32,8 @@ class ThreadPool {
   ThreadPool(const ThreadPool&) = delete;
   ThreadPool& operator=(const ThreadPool&) = delete;
 
-  // Queues the task, waiting for room while the queue is full. kCancelled or kDeadline if the caller's
-  // time ends first, kUnavailable after Stop().
+  // Queues the task, waiting for room while the queue is full. kCancelled or kDeadline if the
+  // caller's time ends first, kUnavailable after Stop().
   Result<void> Submit(const Context& ctx, Task task);
   // Queues the task only if there is room now.
   bool TrySubmit(Task task);

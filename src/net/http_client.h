@@ -14,8 +14,8 @@
 namespace paddleop::net {
 
 struct HttpClientOptions {
-  ClientTls tls;
-  std::string unix_socket;  // connect here whatever the URL's host says
+  ClientTls tls = {};
+  std::string unix_socket = {};  // connect here whatever the URL's host says
   std::string user_agent = "paddle-operator";
   std::chrono::milliseconds connect_timeout{10'000};
   // A transfer that moves no byte for this long has stalled: kUnavailable. Zero: only the deadline
@@ -33,10 +33,11 @@ struct HttpClientOptions {
 // An HTTP/1.1 and HTTP/2 client with pooled connections.
 //
 // Thread-safe. Any HTTP status is success at this level: the Result is an error only when no whole
-// response was had. Codes: kUnavailable (refused, reset, closed early, stalled; `sent` in the message
-// tells whether the request may have reached the server), kDeadline, kCancelled, kPermission (TLS
-// verification), kInvalid (bad URL, response over a limit, malformed response).
-// Nothing is retried here except a request on a pooled connection that the server had already closed.
+// response was had. Codes: kUnavailable (refused, reset, closed early, stalled; `sent` in the
+// message tells whether the request may have reached the server), kDeadline, kCancelled,
+// kPermission (TLS verification), kInvalid (bad URL, response over a limit, malformed response).
+// Nothing is retried here except a request on a pooled connection that the server had already
+// closed.
 class HttpClient {
  public:
   static Result<std::unique_ptr<HttpClient>> Create(HttpClientOptions options = {});
@@ -45,18 +46,20 @@ class HttpClient {
   // The whole body in response.body.
   virtual Result<HttpResponse> Do(const Context& ctx, HttpRequest request) = 0;
 
-  // The body of a 2xx response into `out`, without a copy in between; `*received` is its size. A body
-  // larger than `out` is kInvalid. Bodies of other statuses go to response.body.
-  virtual Result<HttpResponse> DoInto(const Context& ctx, HttpRequest request, std::span<std::byte> out,
-                                      std::size_t* received) = 0;
+  // The body of a 2xx response into `out`, without a copy in between; `*received` is its size. A
+  // body larger than `out` is kInvalid. Bodies of other statuses go to response.body.
+  virtual Result<HttpResponse> DoInto(const Context& ctx, HttpRequest request,
+                                      std::span<std::byte> out, std::size_t* received) = 0;
 
-  // The body of a 2xx response to `sink`, piece by piece on the calling thread; other statuses go to
-  // response.body. `on_headers`, if given, is called once before the first piece.
-  virtual Result<HttpResponse> Stream(const Context& ctx, HttpRequest request, const BodySink& sink,
-                                      const std::function<void(const HttpResponse&)>& on_headers = {}) = 0;
+  // The body of a 2xx response to `sink`, piece by piece on the calling thread; other statuses go
+  // to response.body. `on_headers`, if given, is called once before the first piece.
+  virtual Result<HttpResponse> Stream(
+      const Context& ctx, HttpRequest request, const BodySink& sink,
+      const std::function<void(const HttpResponse&)>& on_headers = {}) = 0;
 
   // As Do, but returns at once; `done` is called from the client's own thread and must not block.
-  // Every started request is completed exactly once, also when the client is destroyed (kCancelled).
+  // Every started request is completed exactly once, also when the client is destroyed
+  // (kCancelled).
   using Done = std::function<void(Result<HttpResponse>)>;
   virtual void Start(const Context& ctx, HttpRequest request, Done done) = 0;
 };

@@ -17,9 +17,9 @@ namespace paddleop::net {
 
 struct HttpServerOptions {
   std::string address = "127.0.0.1";
-  std::uint16_t port = 0;    // 0: any free port
-  std::string unix_socket;   // listen here instead of on TCP
-  ServerTls tls;
+  std::uint16_t port = 0;        // 0: any free port
+  std::string unix_socket = {};  // listen here instead of on TCP
+  ServerTls tls = {};
   std::size_t io_threads = 2;
   std::size_t handler_threads = 8;  // handlers may block; streams do not hold one
   std::size_t max_connections = 4096;
@@ -28,20 +28,21 @@ struct HttpServerOptions {
   std::chrono::milliseconds header_timeout{10'000};  // from the first byte to the end of the header
   std::chrono::milliseconds body_timeout{60'000};
   std::chrono::milliseconds idle_timeout{120'000};
-  std::chrono::milliseconds write_timeout{60'000};   // a reader that takes nothing for this long is cut off
-  std::size_t max_stream_buffer = 4 << 20;           // unsent bytes of one stream before Write waits
+  std::chrono::milliseconds write_timeout{
+      60'000};                              // a reader that takes nothing for this long is cut off
+  std::size_t max_stream_buffer = 4 << 20;  // unsent bytes of one stream before Write waits
 };
 
 // What a handler sees of a request.
 struct ServerRequest {
-  std::string method;
-  std::string target;  // as sent: path and query, still percent-encoded
-  std::string path;    // decoded
-  std::string query;   // still encoded
-  HttpHeaders headers;
-  std::string body;
-  std::string remote;       // address of the peer
-  std::string client_name;  // common name of a verified client certificate
+  std::string method = {};
+  std::string target = {};  // as sent: path and query, still percent-encoded
+  std::string path = {};    // decoded
+  std::string query = {};   // still encoded
+  HttpHeaders headers = {};
+  std::string body = {};
+  std::string remote = {};       // address of the peer
+  std::string client_name = {};  // common name of a verified client certificate
 
   // The decoded value of a query parameter, or nullopt.
   std::optional<std::string> Query(std::string_view name) const;
@@ -59,8 +60,8 @@ class ResponseStream {
   // Ends the body. Destroying the last reference does the same.
   virtual void Close() = 0;
   virtual bool Closed() const = 0;
-  // Called once when the client goes away or the server stops, from a server thread; at once if it is
-  // already so.
+  // Called once when the client goes away or the server stops, from a server thread; at once if it
+  // is already so.
   virtual void OnClose(std::function<void()> callback) = 0;
 };
 
@@ -68,29 +69,30 @@ class ResponseStream {
 // business when it asks for a raw upgrade).
 struct ServerResponse {
   int status = 200;
-  HttpHeaders headers;
-  std::string body;
+  HttpHeaders headers = {};
+  std::string body = {};
   // If set, the status and headers are sent at once and the body is what is written to the stream.
-  std::function<void(std::shared_ptr<ResponseStream>)> stream;
+  std::function<void(std::shared_ptr<ResponseStream>)> stream = {};
 
   static ServerResponse Text(int status, std::string body);
   static ServerResponse Json(int status, std::string body);
 };
 
-// An HTTP/1.1 server: asynchronous inside, so that thousands of idle connections and open streams cost
-// no thread; handlers run on a bounded pool and may block. Requests over a limit are answered 400, 408,
-// 413, 431 or 503 and counted.
+// An HTTP/1.1 server: asynchronous inside, so that thousands of idle connections and open streams
+// cost no thread; handlers run on a bounded pool and may block. Requests over a limit are answered
+// 400, 408, 413, 431 or 503 and counted.
 class HttpServer {
  public:
   using Handler = std::function<ServerResponse(const Context& ctx, const ServerRequest& request)>;
 
-  // Listens before it returns. kUnavailable or kPermission name the address that could not be bound.
+  // Listens before it returns. kUnavailable or kPermission name the address that could not be
+  // bound.
   static Result<std::unique_ptr<HttpServer>> Start(HttpServerOptions options, Handler handler);
 
   virtual ~HttpServer() = default;
   virtual std::uint16_t port() const = 0;
-  // Stops accepting, lets requests in flight finish within `grace`, closes streams, joins. Idempotent;
-  // the destructor calls it with one second.
+  // Stops accepting, lets requests in flight finish within `grace`, closes streams, joins.
+  // Idempotent; the destructor calls it with one second.
   virtual void Stop(std::chrono::milliseconds grace) = 0;
   virtual std::size_t open_connections() const = 0;
 };

@@ -18,7 +18,8 @@ class ManualClock final : public Clock {
   bool SleepFor(const Context& ctx, Duration duration) override;
 
   void Advance(Duration duration);
-  // Blocks until `count` threads are inside SleepFor, so that a test advances only after they arrived.
+  // Blocks until `count` threads are inside SleepFor, so that a test advances only after they
+  // arrived.
   void WaitForSleepers(int count);
   // In this mode a sleep returns at once and moves the clock: for code whose delays are the point.
   void set_auto_advance(bool on);

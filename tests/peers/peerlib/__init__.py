@@ -1,0 +1,1 @@
+"""What `tests/peers/peer` is made of."""
