@@ -76,7 +76,7 @@ Result<std::vector<Address>> Resolve(const Context& ctx, const std::string& host
 
   MutexLock lock(pending->mutex);
   pending->done.wait_until(lock, ctx.stop(), Context::Clock::now() + ctx.Remaining(),
-                           [&]() NO_THREAD_SAFETY_ANALYSIS { return pending->result.has_value(); });
+                           [&]() REQUIRES(pending->mutex) { return pending->result.has_value(); });
   if (pending->result) return *std::move(pending->result);
   if (ctx.Stopped()) return Fail(Code::kCancelled, "look up {}: stopped", host);
   return Fail(Code::kDeadline, "look up {}: no answer in time", host);

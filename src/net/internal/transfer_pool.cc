@@ -126,12 +126,12 @@ class TransferPool::Slot {
 
 TransferPool::TransferPool(const ClientConfig& config) : config_(config) {}
 
-TransferPool::~TransferPool() NO_THREAD_SAFETY_ANALYSIS {
+TransferPool::~TransferPool() {
   MutexLock lock(mutex_);
   closing_ = true;
   for (Slot* slot : busy_) slot->Close();
   for (auto& [origin, host] : hosts_) host.freed.notify_all();
-  drained_.wait(lock, [&] { return callers_ == 0; });
+  drained_.wait(lock, [&]() REQUIRES(mutex_) { return callers_ == 0; });
 }
 
 Result<HttpResponse> TransferPool::Run(const Context& ctx, const HttpRequest& request,
@@ -151,8 +151,8 @@ Result<HttpResponse> TransferPool::Run(const Context& ctx, const HttpRequest& re
   return result;
 }
 
-Result<std::unique_ptr<TransferPool::Slot>> TransferPool::Acquire(
-    const Context& ctx, const std::string& origin) NO_THREAD_SAFETY_ANALYSIS {
+Result<std::unique_ptr<TransferPool::Slot>> TransferPool::Acquire(const Context& ctx,
+                                                                  const std::string& origin) {
   MutexLock lock(mutex_);
   Host& host = hosts_[origin];
   const auto limit = config_.options.max_connections_per_host;
@@ -163,7 +163,7 @@ Result<std::unique_ptr<TransferPool::Slot>> TransferPool::Acquire(
                               : std::chrono::steady_clock::now() + config_.options.default_timeout;
     ++host.waiting;
     host.freed.wait_until(lock, ctx.stop(), deadline,
-                          [&] { return closing_ || host.busy < limit; });
+                          [&]() REQUIRES(mutex_) { return closing_ || host.busy < limit; });
     --host.waiting;
   }
   std::optional<Status> failure;
