@@ -7,7 +7,9 @@ add_library(paddleop_compiler INTERFACE)
 target_include_directories(paddleop_compiler INTERFACE ${CMAKE_SOURCE_DIR}/src)
 target_compile_options(paddleop_compiler INTERFACE
   -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wnon-virtual-dtor -Werror
-  -fno-omit-frame-pointer)
+  -fno-omit-frame-pointer
+  # Leaving members out of a designated initializer is how options are written here.
+  -Wno-missing-field-initializers)
 target_compile_definitions(paddleop_compiler INTERFACE _GLIBCXX_ASSERTIONS)
 
 if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
