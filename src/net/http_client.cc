@@ -4,6 +4,7 @@
 #include <array>
 #include <mutex>
 
+#include "base/bytes.h"
 #include "base/posix.h"
 #include "net/internal/transfer_loop.h"
 #include "net/internal/transfer_pool.h"
@@ -59,11 +60,21 @@ class CurlHttpClient final : public HttpClient {
   }
 
   void Start(const Context& ctx, HttpRequest request, Done done) override {
-    std::call_once(loop_once_, [this] { loop_ = std::make_unique<TransferLoop>(config_); });
-    loop_->Start(ctx, std::move(request), std::move(done));
+    Loop().Start(ctx, std::move(request), {}, std::move(done));
+  }
+
+  void StartInto(const Context& ctx, HttpRequest request, std::span<std::byte> out,
+                 std::size_t* received, Done done) override {
+    Loop().Start(ctx, std::move(request),
+                 {.into_buffer = true, .buffer = out, .received = received}, std::move(done));
   }
 
  private:
+  TransferLoop& Loop() {
+    std::call_once(loop_once_, [this] { loop_ = std::make_unique<TransferLoop>(config_); });
+    return *loop_;
+  }
+
   const ClientConfig config_;
   TransferPool pool_;
   std::once_flag loop_once_;  // most clients never start anything: no thread for them
@@ -71,6 +82,23 @@ class CurlHttpClient final : public HttpClient {
 };
 
 }  // namespace
+
+void HttpClient::StartInto(const Context& ctx, HttpRequest request, std::span<std::byte> out,
+                           std::size_t* received, Done done) {
+  Start(ctx, std::move(request), [out, received, done](Result<HttpResponse> response) {
+    *received = 0;
+    if (response && response->status / 100 == 2) {
+      if (response->body.size() > out.size()) {
+        return done(Fail(Code::kInvalid, "the response of {} bytes is over the limit of {}",
+                         response->body.size(), out.size()));
+      }
+      std::ranges::copy(AsBytes(response->body), out.begin());
+      *received = response->body.size();
+      response->body.clear();
+    }
+    done(std::move(response));
+  });
+}
 
 Result<std::unique_ptr<HttpClient>> HttpClient::Create(HttpClientOptions options) {
   static const CURLcode initialised = curl_global_init(CURL_GLOBAL_DEFAULT);

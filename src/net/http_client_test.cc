@@ -408,6 +408,29 @@ TEST_F(HttpClientTest, StartedRequestsCompleteOnTheirOwn) {
   EXPECT_LE(server_->connections(), 64);
 }
 
+TEST_F(HttpClientTest, StartedRequestsFillTheCallersBuffer) {
+  Serve([](RawConnection& connection, int) {
+    while (!connection.ReadRequest().empty()) connection.Send(Ok("0123456789"));
+  });
+  auto& client = Client();
+  std::array<std::byte, 10> buffer{}, small{};
+  std::size_t received = 0, too_many = 0;
+  std::latch done(2);
+  client.StartInto(ctx_, Get(), buffer, &received, [&](Result<HttpResponse> response) {
+    EXPECT_OK(response);
+    EXPECT_EQ(response->body, "");
+    done.count_down();
+  });
+  client.StartInto(ctx_, Get(), std::span(small).first(9), &too_many,
+                   [&](Result<HttpResponse> response) {
+                     EXPECT_CODE(response, Code::kInvalid);
+                     done.count_down();
+                   });
+  done.wait();
+  EXPECT_EQ(received, 10u);
+  EXPECT_EQ(std::string_view(reinterpret_cast<char*>(buffer.data()), received), "0123456789");
+}
+
 TEST_F(HttpClientTest, StartedRequestsObeyDeadlineStopAndStall) {
   Serve([](RawConnection& connection, int) { connection.WaitForClose(); });
   auto& client = Client({.stall_timeout = milliseconds(80)});

@@ -21,6 +21,7 @@ struct TransferLoop::Job {
   std::uint64_t id = 0;
   Context ctx;
   HttpRequest request;
+  Delivery delivery;
   HttpClient::Done done;
   TimePoint deadline;
   std::unique_ptr<Transfer> transfer;
@@ -54,10 +55,12 @@ TransferLoop::~TransferLoop() {
   curl_multi_cleanup(multi_);
 }
 
-void TransferLoop::Start(const Context& ctx, HttpRequest request, HttpClient::Done done) {
+void TransferLoop::Start(const Context& ctx, HttpRequest request, const Delivery& delivery,
+                         HttpClient::Done done) {
   auto job = std::make_unique<Job>();
   job->ctx = ctx;
   job->request = std::move(request);
+  job->delivery = delivery;
   job->done = std::move(done);
   job->last_progress = std::chrono::steady_clock::now();
   job->deadline =
@@ -118,7 +121,7 @@ void TransferLoop::Launch(std::unique_ptr<Job> owned) {
   job.transfer = std::move(spare_.back());
   spare_.pop_back();
   const auto it = jobs_.emplace(job.id, std::move(owned)).first;
-  if (auto begun = job.transfer->Begin(job.request, {}); !begun) {
+  if (auto begun = job.transfer->Begin(job.request, job.delivery); !begun) {
     return Finish(it, CURLE_OK, std::move(begun).error());
   }
   if (full) {

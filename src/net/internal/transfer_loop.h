@@ -24,7 +24,9 @@ class TransferLoop {
   TransferLoop(const TransferLoop&) = delete;
   TransferLoop& operator=(const TransferLoop&) = delete;
 
-  void Start(const Context& ctx, HttpRequest request, HttpClient::Done done);
+  // What `delivery` points to must live until `done` is called.
+  void Start(const Context& ctx, HttpRequest request, const Delivery& delivery,
+             HttpClient::Done done);
 
  private:
   using TimePoint = std::chrono::steady_clock::time_point;
