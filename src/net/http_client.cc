@@ -29,7 +29,7 @@ Result<void> Validate(const HttpClientOptions& options) {
 
 // Proxies come from the environment, as for any program; but never for this machine itself, where
 // tests, mounts and demos live.
-void ReadProxies(ClientConfig& config) {
+void ReadProxies(internal::ClientConfig& config) {
   constexpr std::array kNames = {"http_proxy", "https_proxy", "HTTPS_PROXY", "all_proxy",
                                  "ALL_PROXY"};
   config.use_proxies =
@@ -43,7 +43,8 @@ void ReadProxies(ClientConfig& config) {
 
 class CurlHttpClient final : public HttpClient {
  public:
-  explicit CurlHttpClient(ClientConfig config) : config_(std::move(config)), pool_(config_) {}
+  explicit CurlHttpClient(internal::ClientConfig config)
+      : config_(std::move(config)), pool_(config_) {}
 
   Result<HttpResponse> Do(const Context& ctx, HttpRequest request) override {
     return pool_.Run(ctx, request, {});
@@ -70,15 +71,15 @@ class CurlHttpClient final : public HttpClient {
   }
 
  private:
-  TransferLoop& Loop() {
-    std::call_once(loop_once_, [this] { loop_ = std::make_unique<TransferLoop>(config_); });
+  internal::TransferLoop& Loop() {
+    std::call_once(loop_once_, [this] { loop_ = std::make_unique<internal::TransferLoop>(config_); });
     return *loop_;
   }
 
-  const ClientConfig config_;
-  TransferPool pool_;
+  const internal::ClientConfig config_;
+  internal::TransferPool pool_;
   std::once_flag loop_once_;  // most clients never start anything: no thread for them
-  std::unique_ptr<TransferLoop> loop_;
+  std::unique_ptr<internal::TransferLoop> loop_;
 };
 
 }  // namespace
@@ -106,8 +107,8 @@ Result<std::unique_ptr<HttpClient>> HttpClient::Create(HttpClientOptions options
     return Fail(Code::kInternal, "libcurl: {}", curl_easy_strerror(initialised));
   }
   RETURN_IF_ERROR(Validate(options));
-  ClientConfig config;
-  ASSIGN_OR_RETURN(config.tls, ClientTlsSource::Open(options.tls));
+  internal::ClientConfig config;
+  ASSIGN_OR_RETURN(config.tls, internal::ClientTlsSource::Open(options.tls));
   config.options = std::move(options);
   ReadProxies(config);
   return std::make_unique<CurlHttpClient>(std::move(config));

@@ -6,7 +6,7 @@
 
 #include "base/posix.h"
 
-namespace paddleop::net {
+namespace paddleop::net::internal {
 namespace {
 
 constexpr std::chrono::seconds kLookInterval(1);
@@ -85,4 +85,4 @@ Result<std::shared_ptr<const TlsMaterial>> ClientTlsSource::Current() {
   return current_;
 }
 
-}  // namespace paddleop::net
+}  // namespace paddleop::net::internal

@@ -10,7 +10,7 @@
 #include "base/status.h"
 #include "net/tls.h"
 
-namespace paddleop::net {
+namespace paddleop::net::internal {
 
 // PEM texts as they are at one moment; empty where the client has none.
 struct TlsMaterial {
@@ -54,4 +54,4 @@ class ClientTlsSource {
   std::chrono::steady_clock::time_point next_look_ GUARDED_BY(mutex_);
 };
 
-}  // namespace paddleop::net
+}  // namespace paddleop::net::internal

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 
-namespace paddleop::net {
+namespace paddleop::net::internal {
 namespace {
 
 // A server that refuses our certificate says so in a TLS alert; with TLS 1.3 it arrives only with
@@ -53,4 +53,4 @@ Status StatusOfCurl(CURLcode code, std::string_view detail, bool sent) {
   return Status(kind, fmt::format("{}{}", detail, SentNote(sent)));
 }
 
-}  // namespace paddleop::net
+}  // namespace paddleop::net::internal

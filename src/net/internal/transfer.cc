@@ -8,7 +8,7 @@
 #include "base/check.h"
 #include "net/internal/curl_error.h"
 
-namespace paddleop::net {
+namespace paddleop::net::internal {
 namespace {
 
 std::string_view Trim(std::string_view text) {
@@ -201,4 +201,4 @@ std::size_t Transfer::OnRead(std::span<char> out) {
   return *count;
 }
 
-}  // namespace paddleop::net
+}  // namespace paddleop::net::internal

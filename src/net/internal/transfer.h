@@ -13,7 +13,7 @@
 #include "net/http_client.h"
 #include "net/internal/client_tls_source.h"
 
-namespace paddleop::net {
+namespace paddleop::net::internal {
 
 // Where the body of a 2xx response goes; by default into the response.
 struct Delivery {
@@ -100,4 +100,4 @@ class Transfer {
   std::optional<Status> failure_;  // of a callback: why it told libcurl to stop
 };
 
-}  // namespace paddleop::net
+}  // namespace paddleop::net::internal

@@ -8,7 +8,7 @@
 #include "base/thread_pool.h"
 #include "net/internal/curl_error.h"
 
-namespace paddleop::net {
+namespace paddleop::net::internal {
 namespace {
 
 constexpr std::size_t kMaxJobs = 16'384;  // more at a time are refused with kUnavailable
@@ -201,4 +201,4 @@ void TransferLoop::Finish(Jobs::iterator it, CURLcode code, std::optional<Status
   job->done(std::move(result));
 }
 
-}  // namespace paddleop::net
+}  // namespace paddleop::net::internal

@@ -11,7 +11,7 @@
 #include "base/mutex.h"
 #include "net/internal/transfer.h"
 
-namespace paddleop::net {
+namespace paddleop::net::internal {
 
 // Runs any number of requests on one thread and one multi handle, for callers that do not wait.
 //
@@ -62,4 +62,4 @@ class TransferLoop {
   std::jthread thread_;
 };
 
-}  // namespace paddleop::net
+}  // namespace paddleop::net::internal

@@ -4,7 +4,7 @@
 #include "base/check.h"
 #include "net/internal/transfer.h"
 
-namespace paddleop::net {
+namespace paddleop::net::internal {
 namespace {
 
 // As the curl program: one read of the socket for many segments, yet small enough for malloc to
@@ -220,4 +220,4 @@ Result<void> Transfer::Begin(const HttpRequest& request, const Delivery& deliver
   return {};
 }
 
-}  // namespace paddleop::net
+}  // namespace paddleop::net::internal

@@ -7,7 +7,7 @@
 #include "base/check.h"
 #include "net/internal/curl_error.h"
 
-namespace paddleop::net {
+namespace paddleop::net::internal {
 namespace {
 
 using TimePoint = std::chrono::steady_clock::time_point;
@@ -219,4 +219,4 @@ void TransferPool::Prune(std::vector<std::unique_ptr<Slot>>& old) {
   }
 }
 
-}  // namespace paddleop::net
+}  // namespace paddleop::net::internal

@@ -12,7 +12,7 @@
 #include "base/mutex.h"
 #include "net/internal/transfer.h"
 
-namespace paddleop::net {
+namespace paddleop::net::internal {
 
 // Runs requests on the calling thread, each on a multi handle of its own that keeps its connection
 // afterwards. A request thus costs no hand-over between threads, and the pool of handles is the
@@ -54,4 +54,4 @@ class TransferPool {
   bool closing_ GUARDED_BY(mutex_) = false;
 };
 
-}  // namespace paddleop::net
+}  // namespace paddleop::net::internal

@@ -59,12 +59,13 @@ void Extend(X509* cert, X509* issuer, int nid, const std::string& value) {
   X509_EXTENSION_free(extension);
 }
 
-X509Ptr NewCertificate(const std::string& common_name, EVP_PKEY* key, X509* issuer, long serial) {
+X509Ptr NewCertificate(const std::string& common_name, EVP_PKEY* key, X509* issuer, long serial,
+                       long valid_seconds = 3600) {
   X509Ptr cert(X509_new());
   X509_set_version(cert.get(), 2);
   ASN1_INTEGER_set(X509_get_serialNumber(cert.get()), serial);
-  X509_gmtime_adj(X509_getm_notBefore(cert.get()), -60);
-  X509_gmtime_adj(X509_getm_notAfter(cert.get()), 3600);
+  X509_gmtime_adj(X509_getm_notBefore(cert.get()), -7200);
+  X509_gmtime_adj(X509_getm_notAfter(cert.get()), valid_seconds);
   X509_NAME_add_entry_by_txt(X509_get_subject_name(cert.get()), "CN", MBSTRING_UTF8,
                              reinterpret_cast<const unsigned char*>(common_name.c_str()), -1, -1,
                              0);
@@ -99,9 +100,11 @@ CertificateAuthority::CertificateAuthority(const std::string& name)
 CertificateAuthority::~CertificateAuthority() = default;
 
 Certificate CertificateAuthority::Issue(const std::string& common_name,
-                                        const std::vector<std::string>& names) const {
+                                        const std::vector<std::string>& names,
+                                        long valid_seconds) const {
   const KeyPtr key = NewKey();
-  const X509Ptr cert = NewCertificate(common_name, key.get(), keys_->cert.get(), ++keys_->serial);
+  const X509Ptr cert =
+      NewCertificate(common_name, key.get(), keys_->cert.get(), ++keys_->serial, valid_seconds);
   std::string alternatives;
   for (const std::string& name : names) {
     if (!alternatives.empty()) alternatives += ",";

@@ -19,8 +19,10 @@ class CertificateAuthority {
   ~CertificateAuthority();
 
   const std::string& cert_pem() const { return cert_pem_; }
-  // Good for an hour, as server and as client; `names` are host names or IP addresses.
-  Certificate Issue(const std::string& common_name, const std::vector<std::string>& names) const;
+  // Good for an hour, as server and as client; `names` are host names or IP addresses. Negative
+  // `valid_seconds` make one that has expired.
+  Certificate Issue(const std::string& common_name, const std::vector<std::string>& names,
+                    long valid_seconds = 3600) const;
 
  private:
   struct Keys;
