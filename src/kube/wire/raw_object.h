@@ -14,17 +14,7 @@
 
 namespace paddleop::kube {
 
-// An entry of metadata.ownerReferences.
-struct OwnerReference {
-  std::string api_version;
-  std::string kind;
-  std::string name;
-  std::string uid;
-  bool controller = false;
-  bool block_owner_deletion = false;
-
-  bool operator==(const OwnerReference&) const = default;
-};
+using OwnerReference = api::OwnerReference;
 
 // One object: its JSON text, whatever its kind, and what this room must know of it. Nothing is lost
 // but metadata.managedFields, which no reader of ours wants and which is often half of an object.
@@ -62,7 +52,7 @@ struct ListPage {
 
 // Reads a reply to a list request. Items without apiVersion and kind (the API server leaves them
 // out) get those of the list.
-Result<ListPage> ParseList(std::string_view json);
+Result<ListPage> ParseList(std::string json);
 
 // Is version `a` later than `b`? Versions of one resource are decimal numbers that grow; anything
 // else compares as unknown, and the answer is false.

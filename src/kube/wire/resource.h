@@ -1,28 +1,17 @@
 // What names an object in a cluster: a resource and a namespace/name.
 #pragma once
 
-#include <compare>
-#include <cstddef>
-#include <functional>
 #include <string>
-#include <string_view>
+
+#include "api/meta/object_meta.h"
 
 namespace paddleop::kube {
 
-// A resource as the API addresses it. The names are literals, or outlive every use of the value.
-struct GroupVersionResource {
-  std::string_view group;  // empty: the core group
-  std::string_view version;
-  std::string_view resource;  // plural, lower case: "pods"
-  std::string_view kind;      // "Pod"
-  bool namespaced = true;
+using GroupVersionResource = api::ResourceType;
+using ObjectKey = api::ObjectKey;
 
-  // "v1", "apps/v1": what stands in an object's apiVersion.
-  std::string ApiVersion() const;
-  // "pods", "paddlejobs.batch.paddlepaddle.org": for messages and metric labels.
-  std::string Name() const;
-  bool operator==(const GroupVersionResource&) const = default;
-};
+// "pods", "paddlejobs.batch.paddlepaddle.org": for messages and metric labels.
+std::string ResourceName(const GroupVersionResource& resource);
 
 inline constexpr GroupVersionResource kPods{"", "v1", "pods", "Pod"};
 inline constexpr GroupVersionResource kServices{"", "v1", "services", "Service"};
@@ -40,22 +29,4 @@ inline constexpr GroupVersionResource kLeases{"coordination.k8s.io", "v1", "leas
 inline constexpr GroupVersionResource kCustomResourceDefinitions{
     "apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", false};
 
-// Which object of a resource. `ns` is empty for cluster-scoped ones.
-struct ObjectKey {
-  std::string ns;
-  std::string name;
-
-  // "namespace/name", or "name" without a namespace.
-  std::string ToString() const;
-  auto operator<=>(const ObjectKey&) const = default;
-};
-
 }  // namespace paddleop::kube
-
-template <>
-struct std::hash<paddleop::kube::ObjectKey> {
-  std::size_t operator()(const paddleop::kube::ObjectKey& key) const noexcept {
-    const std::size_t a = std::hash<std::string>{}(key.ns);
-    return a * 0x9e3779b97f4a7c15ULL ^ std::hash<std::string>{}(key.name);
-  }
-};
