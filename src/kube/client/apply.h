@@ -8,12 +8,6 @@
 
 namespace paddleop::kube {
 
-// The reference that makes `owner` the managing owner of what carries it.
-OwnerReference ControllerReference(const GroupVersionResource& resource, std::string name,
-                                   std::string uid);
-// As an entry of metadata.ownerReferences.
-std::string OwnerReferenceJson(const OwnerReference& owner);
-
 // Adds the finalizer unless the object has it, and returns the object as it is then. kConflict if
 // the object has changed since `object` was read.
 Result<RawObject> AddFinalizer(const Context& ctx, ClusterClient& client,

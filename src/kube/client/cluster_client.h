@@ -1,54 +1,22 @@
 #pragma once
 
-#include <chrono>
-#include <cstddef>
 #include <functional>
-#include <optional>
 #include <string>
 #include <string_view>
 
 #include "base/context.h"
 #include "base/status.h"
+#include "kube/wire/options.h"
 #include "kube/wire/patch.h"
 #include "kube/wire/raw_object.h"
 #include "kube/wire/resource.h"
+#include "kube/wire/watch_event.h"
 
 namespace paddleop::kube {
-
-struct ListOptions {
-  std::string label_selector;
-  std::string field_selector;
-  std::size_t limit = 0;       // objects on a page; 0: all
-  std::string continue_token;  // of the page before; empty for the first
-};
-
-struct WatchOptions {
-  std::string label_selector;
-  std::string field_selector;
-  std::string resource_version;  // events after this one
-  bool bookmarks = true;
-  // The server ends the watch after this long: a connection that died unnoticed costs no more.
-  std::chrono::seconds timeout{360};
-};
-
-enum class WatchEventType { kAdded, kModified, kDeleted, kBookmark };
-
-struct WatchEvent {
-  WatchEventType type = WatchEventType::kBookmark;
-  RawObject object;  // of a bookmark only the resource_version; of a deletion the last state
-};
 
 // Takes one event, on the thread that called Watch. An error ends the watch and is returned from
 // it.
 using WatchSink = std::function<Result<void>(WatchEvent event)>;
-
-enum class Propagation { kServerDefault, kBackground, kForeground, kOrphan };
-
-struct DeleteOptions {
-  Propagation propagation = Propagation::kBackground;
-  Preconditions preconditions;
-  std::optional<std::chrono::seconds> grace_period;  // pods; unset: the pod's own
-};
 
 // A Kubernetes cluster as controllers see it: objects that are read, written and watched.
 //
@@ -73,8 +41,7 @@ class ClusterClient {
   virtual Result<ListPage> List(const Context& ctx, const GroupVersionResource& resource,
                                 const std::string& ns, const ListOptions& options) = 0;
 
-  // Creates the object. Its apiVersion, kind and namespace may be left out; with them present they
-  // must agree with the arguments.
+  // Creates the object. The JSON has its apiVersion and kind; its namespace may be left out.
   virtual Result<RawObject> Create(const Context& ctx, const GroupVersionResource& resource,
                                    const std::string& ns, std::string_view json) = 0;
 
