@@ -62,10 +62,10 @@ class InformerCore {
 
  private:
   class Driver;
-  void Run(const Context& ctx);
+  void SetSynced();
   void Notify(const AnyChange& change);
   void Resync();
-  // nullopt after telling why.
+  // Null after telling why.
   AnyObject DecodeOrTell(const RawObject& raw);
 
   const InformerOptions options_;

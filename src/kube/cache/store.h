@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -43,19 +44,23 @@ class Store {
   // The watch has told everything up to this version.
   void Seen(std::string_view resource_version);
 
-  // A list begins: what Put() does not mention until EndList() is gone.
-  void BeginList();
-  std::vector<AnyChange> EndList(std::string_view resource_version);
+  // A list at this version begins: what Put() does not mention until EndList() is gone, except what
+  // Learn() put in since. A version before what the watch has told (etcd was restored) makes the
+  // list right in everything.
+  void BeginList(std::string_view resource_version);
+  std::vector<AnyChange> EndList();
 
   AnyObject Get(const ObjectKey& key) const;
   // All, or those of a namespace.
   std::vector<AnyObject> List(std::string_view ns) const;
+  std::vector<std::pair<ObjectKey, AnyObject>> All() const;
   std::vector<AnyObject> ByIndex(std::string_view index, const std::string& value) const;
   std::vector<ObjectKey> KeysByIndex(std::string_view index, const std::string& value) const;
   std::size_t size() const;
 
  private:
   struct Entry;
+  struct Index;
   using Bucket = std::pair<const std::string, std::vector<const Entry*>>;
   struct Index {
     std::string name;
@@ -75,7 +80,8 @@ class Store {
     std::vector<Place> places;
   };
 
-  AnyChange PutLocked(const RawObject& raw, AnyObject object, Entry& entry) REQUIRES(mutex_);
+  std::optional<AnyChange> PutLocked(const RawObject& raw, AnyObject object) REQUIRES(mutex_);
+  AnyChange EraseLocked(std::unordered_map<ObjectKey, Entry>::iterator found) REQUIRES(mutex_);
   void AddToIndexes(const RawObject& raw, Entry& entry) REQUIRES(mutex_);
   void DropFromIndexes(Entry& entry) REQUIRES(mutex_);
   const Index* FindIndex(std::string_view name) const REQUIRES(mutex_);
@@ -85,6 +91,8 @@ class Store {
   std::vector<std::unique_ptr<Index>> indexes_ GUARDED_BY(mutex_);
   std::string seen_ GUARDED_BY(mutex_);
   std::uint32_t list_ GUARDED_BY(mutex_) = 0;
+  std::string list_version_ GUARDED_BY(mutex_);
+  bool rewound_ GUARDED_BY(mutex_) = false;  // the list is older than what we have
 };
 
 }  // namespace paddleop::kube
