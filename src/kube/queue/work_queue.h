@@ -1,13 +1,11 @@
 #pragma once
 
-#include <atomic>
 #include <cstddef>
 #include <deque>
 #include <map>
 #include <optional>
 #include <string>
 #include <unordered_map>
-#include <unordered_set>
 
 #include "base/backoff.h"
 #include "base/clock.h"
