@@ -2,27 +2,17 @@
 
 #include <chrono>
 #include <cstddef>
-#include <list>
+#include <memory>
 #include <string>
-#include <thread>
-#include <unordered_map>
 
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/metrics.h"
-#include "base/mutex.h"
 #include "kube/client/cluster_client.h"
 
 namespace paddleop::kube {
 
-// What an event is about.
-struct ObjectReference {
-  std::string api_version;
-  std::string kind;
-  std::string ns;
-  std::string name;
-  std::string uid;
-};
+using ObjectReference = api::ObjectReference;
 
 ObjectReference ReferenceTo(const GroupVersionResource& resource, const ObjectKey& key,
                             std::string uid);
@@ -65,23 +55,8 @@ class EventRecorder {
   Result<void> Flush(const Context& ctx);
 
  private:
-  struct Pending;
-  struct Written;
-  class Queue;
-  class Sender;
-
-  void Run(std::stop_token stop);
-
-  const EventRecorderOptions options_;
-  ClusterClient& client_;
-  const Logger& log_;
-  Clock& clock_;
-  MetricsRegistry::Counter& recorded_;
-  MetricsRegistry::Counter& dropped_;
-  MetricsRegistry::Counter& failed_;
-  std::unique_ptr<Queue> queue_;
-  std::unique_ptr<Sender> sender_;
-  std::jthread thread_;
+  class State;
+  std::unique_ptr<State> state_;
 };
 
 }  // namespace paddleop::kube

@@ -1,10 +1,13 @@
 #pragma once
 
+#include <atomic>
 #include <chrono>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "base/log.h"
@@ -58,7 +61,7 @@ class Manager {
   Result<void> Run(const Context& ctx);
 
   bool is_leader() const;
-  // Bound ports, while Run() is running; 0 if not served.
+  // The ports that were bound; 0 before that, and if not served.
   std::uint16_t metrics_port() const;
   std::uint16_t health_port() const;
 
@@ -71,14 +74,11 @@ class Manager {
   Result<void> StartServers();
   Result<void> StartInformers(const Context& ctx);
   Result<void> RunAsLeader(const Context& ctx);
-  void StopWork();
-  void StopRest();
+  void StopAll();
 
   const ManagerOptions options_;
-  ClusterClient& client_;
   const Logger& log_;
   MetricsRegistry& metrics_;
-  Clock& clock_;
   MetricsRegistry::Gauge& leading_;
   std::vector<std::shared_ptr<InformerCore>> informers_;
   std::vector<Controller*> controllers_;
@@ -88,6 +88,7 @@ class Manager {
   std::unique_ptr<LeaderElector> elector_;
   std::unique_ptr<net::HttpServer> metrics_server_;
   std::unique_ptr<net::HttpServer> health_server_;
+  std::atomic<bool> working_ = false;
   std::atomic<std::uint16_t> metrics_port_ = 0;
   std::atomic<std::uint16_t> health_port_ = 0;
   std::vector<std::jthread> service_threads_;
