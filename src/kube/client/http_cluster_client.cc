@@ -141,7 +141,8 @@ Result<net::HttpResponse> HttpClusterClient::Call(const Context& ctx,
       .AddHistogram(metric::kRequestSeconds, metric::kRequestSecondsHelp, {{"verb", request.verb}})
       .Observe(std::chrono::duration<double>(clock_.Now() - started).count());
   if (response && !Succeeded(*response))
-    return std::unexpected(StatusOfReply(response->status, response->body, request.what));
+    return std::unexpected(
+        StatusOfReply(response->status, response->body, request.what, request.tests));
   return response;
 }
 

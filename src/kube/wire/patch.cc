@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "base/log.h"
@@ -131,6 +132,13 @@ Result<std::string> PatchBody(const ObjectPatch& patch) {
   test("/metadata/resourceVersion", expected.resource_version);
   for (Json& operation : json) all.push_back(std::move(operation));
   return Dump(all);
+}
+
+bool HasTest(std::string_view json_patch) {
+  const Json json = Json::parse(json_patch, nullptr, false);
+  return json.is_array() && std::ranges::any_of(json, [](const Json& operation) {
+           return operation.is_object() && operation.value("op", Json()) == "test";
+         });
 }
 
 std::string_view PatchContentType(PatchType type) {

@@ -65,6 +65,8 @@ Result<std::optional<std::string>> MergeDifference(std::string_view before, std:
 
 // The body to send: the preconditions worked into it in the way its type has for that.
 Result<std::string> PatchBody(const ObjectPatch& patch);
+// Has this RFC 6902 body a "test"?
+bool HasTest(std::string_view json_patch);
 // "application/merge-patch+json" and so on.
 std::string_view PatchContentType(PatchType type);
 

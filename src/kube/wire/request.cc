@@ -106,6 +106,7 @@ Result<WireRequest> PatchRequest(const GroupVersionResource& resource, const Obj
   auto body = PatchBody(patch);
   if (!body) return std::unexpected(std::move(body).error().Wrap(request.what));
   request.body = *std::move(body);
+  request.tests = patch.type == PatchType::kJson && HasTest(request.body);
   return request;
 }
 

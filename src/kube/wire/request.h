@@ -17,7 +17,8 @@ struct WireRequest {
   std::string target;  // "/api/v1/namespaces/default/pods?limit=500"
   std::string content_type;
   std::string body;
-  std::string what;  // for messages: "list pods default"
+  std::string what;    // for messages: "list pods default"
+  bool tests = false;  // a JSON patch with a test
 };
 
 WireRequest GetRequest(const GroupVersionResource& resource, const ObjectKey& key);

@@ -20,7 +20,8 @@ struct Reply {
   int code = 0;
   std::string reason;
   std::string message;
-  bool other_object = false;  // a "test" of a JSON patch, or the UID of a merge patch, did not hold
+  bool has_causes = false;
+  bool other_uid = false;
 };
 
 Reply ReadReply(int http_status, std::string_view body) {
@@ -38,19 +39,14 @@ Reply ReadReply(int http_status, std::string_view body) {
   const auto details = json.find("details");
   if (details == json.end() || !details->is_object() || !details->contains("causes")) return reply;
   for (const Json& cause : (*details)["causes"]) {
-    const std::string message = Text(cause, "message");
-    // What the API server's JSON-patch library says. The reply itself is a bare 422.
-    if (message.starts_with("testing value") || message.starts_with("testing path"))
-      reply.other_object = true;
+    reply.has_causes = true;
     // A merge patch that names another UID: the server takes it for an attempt to change it.
-    if (Text(cause, "field") == "metadata.uid") reply.other_object = true;
-    if (Text(cause, "reason") == "UnexpectedServerResponse" && !message.empty())
-      reply.message += ": " + message;
+    if (Text(cause, "field") == "metadata.uid") reply.other_uid = true;
   }
   return reply;
 }
 
-Code CodeOfReply(const Reply& reply) {
+Code CodeOfReply(const Reply& reply, bool tested) {
   if (reply.reason == "Expired" || reply.reason == "Gone") return Code::kExpired;
   switch (reply.code) {
     case 401:
@@ -70,7 +66,7 @@ Code CodeOfReply(const Reply& reply) {
     case 410:
       return Code::kExpired;
     case 422:
-      return reply.other_object ? Code::kConflict : Code::kInvalid;
+      return reply.other_uid || (tested && !reply.has_causes) ? Code::kConflict : Code::kInvalid;
     default:
       return reply.code >= 500 || reply.code == 0 ? Code::kUnavailable : Code::kInvalid;
   }
@@ -78,12 +74,12 @@ Code CodeOfReply(const Reply& reply) {
 
 }  // namespace
 
-Status StatusOfReply(int http_status, std::string_view body, std::string_view what) {
+Status StatusOfReply(int http_status, std::string_view body, std::string_view what, bool tested) {
   const Reply reply = ReadReply(http_status, body);
   std::string message = fmt::format("{}: {}", what, reply.code);
   if (!reply.reason.empty()) message += " " + reply.reason;
   if (!reply.message.empty()) message += ": " + reply.message;
-  return Status(CodeOfReply(reply), std::move(message));
+  return Status(CodeOfReply(reply, tested), std::move(message));
 }
 
 }  // namespace paddleop::kube

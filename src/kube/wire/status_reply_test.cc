@@ -28,9 +28,14 @@ TEST(StatusOfReply, ChoosesTheCodeByReasonAndStatus) {
 }
 
 TEST(StatusOfReply, AFailedTestOfAJsonPatchIsAConflict) {
-  EXPECT_EQ(CodeFor(422, R"({"kind":"Status","reason":"Invalid","code":422,"details":{"causes":[
-      {"reason":"UnexpectedServerResponse","message":"testing value /metadata/uid failed: test failed"}]}})"),
-            Code::kConflict);
+  const char bare[] = R"({"kind":"Status","reason":"Invalid","code":422,"details":{},
+      "message":"the server rejected our request due to an error in our request"})";
+  EXPECT_EQ(StatusOfReply(422, bare, "patch", true).code(), Code::kConflict);
+  EXPECT_EQ(StatusOfReply(422, bare, "patch", false).code(), Code::kInvalid);
+  const char refused[] = R"({"kind":"Status","reason":"Invalid","code":422,"details":{"causes":[
+      {"reason":"FieldValueInvalid","message":"x","field":"spec.x"}]}})";
+  EXPECT_EQ(StatusOfReply(422, refused, "patch", true).code(), Code::kInvalid)
+      << "the tests held, the object that came out was bad";
   EXPECT_EQ(CodeFor(422, R"({"kind":"Status","reason":"Invalid","code":422,"details":{"causes":[
       {"reason":"FieldValueInvalid","message":"x: field is immutable","field":"metadata.uid"}]}})"),
             Code::kConflict);

@@ -26,8 +26,8 @@ TEST(ParseWatchEvent, AnErrorEventIsTheErrorItCarries) {
           "status":"Failure","message":"too old resource version","reason":"Expired","code":410}
 })");
   EXPECT_CODE(event, Code::kExpired);
-EXPECT_CODE(ParseWatchEvent(R"({"type":"ERROR","object":{"kind":"Status","code":500}})"),
-            Code::kUnavailable);
+  EXPECT_CODE(ParseWatchEvent(R"({"type":"ERROR","object":{"kind":"Status","code":500}})"),
+              Code::kUnavailable);
 }
 
 TEST(ParseWatchEvent, RefusesNonsense) {
