@@ -53,10 +53,16 @@ std::string Status::ToString() const { return fmt::format("{}: {}", CodeName(cod
 
 Status Status::Wrap(std::string message) && {
   Status outer(code_, std::move(message));
+  outer.maybe_done_ = maybe_done_;
   outer.cause_ = std::make_shared<const Status>(std::move(*this));
   return outer;
 }
 
 Status Status::Wrap(std::string message) const& { return Status(*this).Wrap(std::move(message)); }
+
+Status Status::MarkMaybeDone() && {
+  maybe_done_ = true;
+  return std::move(*this);
+}
 
 }  // namespace paddleop

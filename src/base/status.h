@@ -46,6 +46,10 @@ class Status {
   // "kNotFound: ..." for logs and tests.
   std::string ToString() const;
   const Status* cause() const { return cause_.get(); }
+  // True if what was asked for may have happened all the same, because only the answer was lost.
+  // Then it may be tried again only if doing it twice is harmless. Wrap() keeps it.
+  bool maybe_done() const { return maybe_done_; }
+  Status MarkMaybeDone() &&;
 
   // The same code under a wider message: what we were doing when `this` happened.
   Status Wrap(std::string message) &&;
@@ -53,6 +57,7 @@ class Status {
 
  private:
   Code code_;
+  bool maybe_done_ = false;
   std::string message_;
   std::shared_ptr<const Status> cause_;
 };

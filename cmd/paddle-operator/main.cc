@@ -1,0 +1,17 @@
+#include <CLI/CLI.hpp>
+
+#include "commands.h"
+
+int main(int argc, char** argv) {
+  CLI::App app("Distributed Paddle training jobs and their data on Kubernetes", "paddle-operator");
+  app.set_version_flag("--version", PADDLEOP_VERSION);
+  app.require_subcommand(1);
+  paddleop::cmd::Run run;
+  paddleop::cmd::AddCrds(app, run);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& e) {
+    return app.exit(e) == 0 ? 0 : 2;
+  }
+  return run();
+}
