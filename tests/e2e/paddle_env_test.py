@@ -141,17 +141,11 @@ class ParameterServerTest(PaddleTest):
     def test_without_gloo(self) -> None:
         self.train(gloo=0)
 
-    def test_gloo_among_workers(self) -> None:
-        self.train(gloo=1)
-
-    def test_gloo_among_all(self) -> None:
-        self.train(gloo=2)
-
-    def test_gloo_by_names(self) -> None:
+    def test_gloo_among_workers_by_names(self) -> None:
         self.train(gloo=1, intranet="Service")
 
-    def test_gloo_in_host_mode(self) -> None:
-        self.train(gloo=1, intranet="Host", port=20100)
+    def test_gloo_among_all_in_host_mode(self) -> None:
+        self.train(gloo=2, intranet="Host", port=20100)
 
 
 class ElasticTest(PaddleTest):
@@ -170,7 +164,7 @@ class ElasticTest(PaddleTest):
         self.state = pathlib.Path(temporary.name)
 
     def test_goes_on_without_a_lost_worker_and_takes_it_back(self) -> None:
-        job = Job("job", workers=2, elastic=Elastic(self.endpoint, 1, 2, timeout=12))
+        job = Job("job", workers=2, elastic=Elastic(self.endpoint, 1, 2, timeout=10))
         script = [str(TRAINERS / "elastic.py"), "--state", str(self.state), "--last-world", "2"]
 
         def when(log: str, **action: str) -> dict[str, Any]:
