@@ -87,7 +87,7 @@ def _shared(job: Job) -> dict[str, str]:
 
 
 def _collective(job: Job, pod: Pod) -> dict[str, str]:
-    """What the Paddle of today wants besides. No accelerator is asked for, so the backend is gloo."""
+    """What the Paddle of today wants besides. Without an accelerator the backend is gloo."""
     hosts = [each.host(job) for each in job.pods()]
     if pod.index == 0:
         # The launcher starts the job's master where its address is that of the machine, and a

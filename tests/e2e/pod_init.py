@@ -2,7 +2,7 @@
 
     pod_init.py HOSTS NAME COMMAND...
 
-The command gets PIDs, mounts and a host name of its own: NAME, and HOSTS in the place of /etc/hosts.
+The command gets PIDs, mounts and a host name of its own: NAME, and HOSTS instead of /etc/hosts.
 When this process is killed, the whole pod is. Needs the rights of root, in some user namespace.
 (util-linux's unshare does nearly this, but tells nobody that its child was killed by SIGKILL.)
 """

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Runs the pods of a job as processes of this machine, and tells in one line of JSON how they ended.
+"""Runs the pods of a job as processes of this machine, and tells in a line of JSON how they ended.
 
 Reads JSON from standard input: a list of pods, or an object {"pods": [...], "events": [...]}.
 
@@ -9,15 +9,16 @@ A pod is {"name", "ip", "command", "env", and perhaps "peer", "service", "server
   peer     whose Python is the image's: "paddle" or "paddle-ps"; without it, the machine's programs
   service  true: the pod's name resolves in all pods, as with a Service of that name
   server   true: the job does not wait for it; it is killed when the others are done
-  restart  true: as with restartPolicy OnFailure, it is started again when it fails, after no, 10, 20,
-           ... seconds; the answer counts the "restarts"
+  restart  true: as with restartPolicy OnFailure, it is started again when it fails, after 0, 10,
+           20, ... seconds; the answer counts the "restarts"
 
 An event is {"when": {"pod": NAME, "log": REGEX}, "kill": NAME} (or "start", a killed pod anew): it
 happens when that pod has printed that. Events happen in their order.
 
 Every pod has PIDs, a host name, /etc/hosts and a working directory of its own; its log is what it
-prints and what launchers write to ./log. All share one network, which is private to the job, or with
---network host the machine's own. A pod that fails ends the job. Exit status: 0 if all was well.
+prints and what launchers write to ./log. All share one network, which is private to the job, or
+with --network host the machine's own. A pod that fails ends the job. Exit status: 0 if all went
+well.
 """
 
 from __future__ import annotations
@@ -274,9 +275,7 @@ class Job:
         }
 
     def _goes_on(self) -> bool:
-        return any(
-            running.alive() and not running.pod.server for running in self._running.values()
-        )
+        return any(running.alive() and not running.pod.server for running in self._running.values())
 
     def _happen(self, event: Event) -> None:
         target = self._running[event.target]

@@ -55,7 +55,7 @@ class RunPodsTest(unittest.TestCase):
         return json.loads(done.stdout) if done.stdout else {"error": done.stderr}
 
     def test_a_pod_sees_its_own_world(self) -> None:
-        script = 'echo $A on $(hostname) is $(getent hosts $(hostname)), $$ in ${PWD##*/}'
+        script = "echo $A on $(hostname) is $(getent hosts $(hostname)), $$ in ${PWD##*/}"
         result = self.run_pods([pod("one", script, env={"A": "value"})])
         self.assertEqual(result["pods"]["one"]["exit_code"], 0)
         self.assertIn("value on one is 127.0.0.2 ", result["pods"]["one"]["log"])

@@ -34,9 +34,7 @@ def work(inputs: list[paddle.static.Variable], loss: paddle.static.Variable, ste
     for _ in range(steps):
         number = source.randint(0, _WORDS, (64, 1)).astype("int64")
         feed = {inputs[0].name: number, inputs[1].name: number % 2}
-        (value,) = executor.run(
-            paddle.static.default_main_program(), feed=feed, fetch_list=[loss]
-        )
+        (value,) = executor.run(paddle.static.default_main_program(), feed=feed, fetch_list=[loss])
         losses.append(float(np.asarray(value).reshape(-1)[0]))
     fleet.stop_worker()
     if not np.isfinite(losses).all():
