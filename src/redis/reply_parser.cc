@@ -35,22 +35,24 @@ struct ReplyParser::Builder {
     return nullptr;
   }
 
-  // Accounts for `bytes` more of the reply and puts the value where it belongs. A parent's elements
-  // move only when the next sibling is added, and by then nobody points at the ones before it.
-  template <class Make>
-  static void* Place(const redisReadTask* task, std::size_t bytes, Make make) noexcept {
+  // Accounts for `bytes` more of the reply and lets `fill` set the value where it belongs. A
+  // parent's elements move only when the next sibling is added, and by then nobody points at the
+  // ones before.
+  template <class Fill>
+  static void* Place(const redisReadTask* task, std::size_t bytes, Fill fill) noexcept {
     ReplyParser& self = Self(task);
     self.used_ += sizeof(Reply) + bytes;
     if (self.used_ > self.limits_.max_reply_bytes) {
       return Refuse(self, "the reply is too large", true);
     }
     try {
-      if (task->parent == nullptr) {
-        self.root_.value_ = make();
-        return &self.root_;
+      Reply* slot = &self.root_;
+      if (task->parent != nullptr) {
+        auto& parent = static_cast<Reply*>(task->parent->obj)->value_;
+        slot = &std::get<std::vector<Reply>>(parent).emplace_back();
       }
-      auto& parent = std::get<std::vector<Reply>>(static_cast<Reply*>(task->parent->obj)->value_);
-      return &parent.emplace_back(Reply(make()));
+      fill(slot->value_);
+      return slot;
     } catch (const std::bad_alloc&) {
       return Refuse(self, "no memory left for the reply", true);
     }
@@ -71,25 +73,28 @@ struct ReplyParser::Builder {
     if (is_string && std::memcmp(text + size, "\r\n", 2) != 0) {
       return Refuse(self, "a string does not end where its length says", false);
     }
-    return Place(task, size, [&]() -> Reply::Value {
-      std::string copy(text, size);
-      if (task->type == REDIS_REPLY_STATUS) return Reply::StatusText{std::move(copy)};
-      if (task->type == REDIS_REPLY_ERROR) return Reply::ErrorText{std::move(copy)};
-      return copy;
+    return Place(task, size, [&](Reply::Value& value) {
+      if (task->type == REDIS_REPLY_STATUS) {
+        value.emplace<Reply::StatusText>().text.assign(text, size);
+      } else if (task->type == REDIS_REPLY_ERROR) {
+        value.emplace<Reply::ErrorText>().text.assign(text, size);
+      } else {
+        value.emplace<std::string>(text, size);
+      }
     });
   }
   static void* Array(const redisReadTask* task, int size) {
-    return Place(task, 0, [&]() -> Reply::Value {
-      std::vector<Reply> elements;
-      elements.reserve(static_cast<std::size_t>(std::clamp(size, 0, 64)));
-      return elements;
+    return Place(task, 0, [&](Reply::Value& value) {
+      // No more than has been promised, and no more than a promise deserves.
+      value.emplace<std::vector<Reply>>().reserve(
+          static_cast<std::size_t>(std::clamp(size, 0, 64)));
     });
   }
-  static void* Integer(const redisReadTask* task, long long value) {
-    return Place(task, 0, [&]() -> Reply::Value { return std::int64_t{value}; });
+  static void* Integer(const redisReadTask* task, long long integer) {
+    return Place(task, 0, [&](Reply::Value& value) { value.emplace<std::int64_t>(integer); });
   }
   static void* Nil(const redisReadTask* task) {
-    return Place(task, 0, []() -> Reply::Value { return std::monostate(); });
+    return Place(task, 0, [](Reply::Value& value) { value.emplace<std::monostate>(); });
   }
   // Values belong to the parser, not to the reader.
   static void Free(void*) {}
