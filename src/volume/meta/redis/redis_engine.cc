@@ -2,10 +2,11 @@
 
 #include <utility>
 
+#include "base/posix.h"
+#include "redis/url.h"
 #include "volume/format/codec.h"
 #include "volume/meta/redis/redis_reads.h"
 #include "volume/meta/redis/redis_txn.h"
-#include "volume/meta/redis/redis_url.h"
 
 namespace paddleop::volume {
 namespace {
@@ -25,6 +26,19 @@ for i = 4, 9 do ino = ino * 256 + entry:byte(i) end
 return {entry, redis.call('GET', ARGV[2] .. string.format('%.0f', ino))}
 )";
 
+// Where the official client looks for a password that neither URL nor REDIS_PASSWORD has.
+Result<Secret> PasswordFromEnvironment() {
+  if (std::string password = GetEnv("META_PASSWORD"); !password.empty()) {
+    return Secret(std::move(password));
+  }
+  const std::string file = GetEnv("META_PASSWORD_FILE");
+  if (file.empty()) return Secret();
+  auto text = ReadFile(file);
+  if (!text) return std::unexpected(std::move(text).error().Wrap("META_PASSWORD_FILE"));
+  while (text->ends_with('\n') || text->ends_with('\r')) text->pop_back();
+  return Secret(*std::move(text));
+}
+
 // An error of a commit, by what the contract of MetaEngine lets it mean.
 Status CommitError(const Status& error) {
   if (!error.maybe_done()) return error;
@@ -37,7 +51,10 @@ Status CommitError(const Status& error) {
 
 Result<std::unique_ptr<RedisEngine>> RedisEngine::Create(const std::string& url, bool read_only,
                                                          const Logger* log) {
-  ASSIGN_OR_RETURN(const redis::PoolOptions options, ParseRedisUrl(url));
+  ASSIGN_OR_RETURN(redis::PoolOptions options, redis::ParseRedisUrl(url));
+  if (options.connection.password.empty()) {
+    ASSIGN_OR_RETURN(options.connection.password, PasswordFromEnvironment());
+  }
   std::unique_ptr<RedisEngine> engine(new RedisEngine(read_only, log));
   ASSIGN_OR_RETURN(engine->calls_, redis::Pool::Create(options));
   ASSIGN_OR_RETURN(engine->transacting_, redis::Pool::Create(options));

@@ -22,7 +22,8 @@ namespace paddleop::volume {
 // this process that begin with the same key take turns; those of others make ours start again.
 class RedisEngine final : public MetaEngine {
  public:
-  // Connects to nothing yet. `log` is borrowed and may be null. Errors as ParseRedisUrl.
+  // Connects to nothing yet. `log` is borrowed and may be null. Errors as redis::ParseRedisUrl; a
+  // URL without a password takes META_PASSWORD, or what is in the file META_PASSWORD_FILE.
   static Result<std::unique_ptr<RedisEngine>> Create(const std::string& url, bool read_only,
                                                      const Logger* log);
   ~RedisEngine() override;

@@ -18,7 +18,13 @@ Result<void> RedisTxn::Read(const ReadSet& reads) {
   }
   std::erase_if(watch, [&](const std::string& key) { return !watched_.insert(key).second; });
   const std::vector<std::string_view> names(watch.begin(), watch.end());
-  ASSIGN_OR_RETURN(const auto replies, raw_->Watch(names, plan.commands()));
+  const auto watched = raw_->Watch(names, plan.commands());
+  // The commands themselves are right: one that is refused met a value of another type.
+  if (!watched && watched.error().code() == Code::kInvalid) {
+    return Fail(Code::kCorrupt, "{}", watched.error().message());
+  }
+  if (!watched) return std::unexpected(watched.error());
+  const auto& replies = *watched;
   RETURN_IF_ERROR(plan.Answer(engine_.address(), replies));
   for (const ReadSet::Request& request : plan.wide()) {
     RETURN_IF_ERROR(engine_.ScanChunkIndexes(raw_->context(), request));
