@@ -18,9 +18,13 @@ Clock::Duration Backoff::NextDelay() {
 
 bool Backoff::Sleep(const Context& ctx) {
   if (options_.max_attempts > 0 && attempts_ >= options_.max_attempts) return false;
+  return clock_->SleepFor(ctx, Take());
+}
+
+Clock::Duration Backoff::Take() {
   const auto delay = NextDelay();
   ++attempts_;
-  return clock_->SleepFor(ctx, delay);
+  return delay;
 }
 
 void Backoff::Reset() { attempts_ = 0; }

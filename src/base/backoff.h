@@ -24,6 +24,8 @@ class Backoff {
   bool Sleep(const Context& ctx);
   // The delay the next Sleep() would take.
   Clock::Duration NextDelay();
+  // The next delay, counted as taken, for callers that wait by other means.
+  Clock::Duration Take();
   void Reset();
   int attempts() const { return attempts_; }
 

@@ -10,6 +10,8 @@ std::string_view CodeName(Code code) {
       return "AlreadyExists";
     case Code::kConflict:
       return "Conflict";
+    case Code::kExpired:
+      return "Expired";
     case Code::kInvalid:
       return "Invalid";
     case Code::kPermission:
@@ -53,10 +55,16 @@ std::string Status::ToString() const { return fmt::format("{}: {}", CodeName(cod
 
 Status Status::Wrap(std::string message) && {
   Status outer(code_, std::move(message));
+  outer.maybe_done_ = maybe_done_;
   outer.cause_ = std::make_shared<const Status>(std::move(*this));
   return outer;
 }
 
 Status Status::Wrap(std::string message) const& { return Status(*this).Wrap(std::move(message)); }
+
+Status Status::MarkMaybeDone() && {
+  maybe_done_ = true;
+  return std::move(*this);
+}
 
 }  // namespace paddleop

@@ -16,6 +16,7 @@ enum class Code {
   kNotFound,
   kAlreadyExists,
   kConflict,     // somebody else was faster; read again and retry
+  kExpired,      // what we went on from (a version, a page token) is too old; start afresh
   kInvalid,      // the request itself is wrong; retrying is useless
   kPermission,   // refused for who we are
   kUnavailable,  // the other side is away or overloaded; retry with back-off
@@ -46,6 +47,10 @@ class Status {
   // "kNotFound: ..." for logs and tests.
   std::string ToString() const;
   const Status* cause() const { return cause_.get(); }
+  // True if what was asked for may have happened all the same, because only the answer was lost.
+  // Then it may be tried again only if doing it twice is harmless. Wrap() keeps it.
+  bool maybe_done() const { return maybe_done_; }
+  Status MarkMaybeDone() &&;
 
   // The same code under a wider message: what we were doing when `this` happened.
   Status Wrap(std::string message) &&;
@@ -53,6 +58,7 @@ class Status {
 
  private:
   Code code_;
+  bool maybe_done_ = false;
   std::string message_;
   std::shared_ptr<const Status> cause_;
 };

@@ -37,6 +37,13 @@ TEST(Status, WrapKeepsTheCodeAndTellsBothStories) {
   EXPECT_EQ(outer.ToString(), "Unavailable: load setting: connection refused");
   ASSERT_NE(outer.cause(), nullptr);
   EXPECT_EQ(outer.cause()->message(), "connection refused");
+  EXPECT_FALSE(outer.maybe_done());
+}
+
+TEST(Status, WrapKeepsThatItMayHaveHappened) {
+  const Status lost = Status(Code::kUnavailable, "no answer").MarkMaybeDone();
+  EXPECT_TRUE(lost.maybe_done());
+  EXPECT_TRUE(lost.Wrap("rename").maybe_done());
 }
 
 }  // namespace

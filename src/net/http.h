@@ -1,7 +1,10 @@
 // Values shared by the HTTP client and server.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <functional>
+#include <initializer_list>
 #include <optional>
 #include <span>
 #include <string>
@@ -43,18 +46,18 @@ using BodySink = std::function<Result<void>(std::string_view)>;
 
 struct HttpRequest {
   std::string method = "GET";
-  std::string url;
-  HttpHeaders headers;
-  std::string body;
+  std::string url = {};
+  HttpHeaders headers = {};
+  std::string body = {};
   // Instead of `body`: streamed. Without a size the body is sent chunked.
-  BodySource body_source;
-  std::optional<std::uint64_t> body_size;
+  BodySource body_source = {};
+  std::optional<std::uint64_t> body_size = {};
 };
 
 struct HttpResponse {
   int status = 0;
-  HttpHeaders headers;
-  std::string body;  // empty when it went to a sink or a buffer
+  HttpHeaders headers = {};
+  std::string body = {};  // empty when it went to a sink or a buffer
 };
 
 // "OK", "Not Found", ...; "" for an unknown status.

@@ -14,8 +14,8 @@
 namespace paddleop::net {
 
 struct HttpClientOptions {
-  ClientTls tls;
-  std::string unix_socket;  // connect here whatever the URL's host says
+  ClientTls tls = {};
+  std::string unix_socket = {};  // connect here whatever the URL's host says
   std::string user_agent = "paddle-operator";
   std::chrono::milliseconds connect_timeout{10'000};
   // A transfer that moves no byte for this long has stalled: kUnavailable. Zero: only the deadline
@@ -62,6 +62,11 @@ class HttpClient {
   // (kCancelled).
   using Done = std::function<void(Result<HttpResponse>)>;
   virtual void Start(const Context& ctx, HttpRequest request, Done done) = 0;
+
+  // As DoInto, but returns at once, as Start does. `out` and `received` must live until `done`.
+  // A client that does not override it copies the body.
+  virtual void StartInto(const Context& ctx, HttpRequest request, std::span<std::byte> out,
+                         std::size_t* received, Done done);
 };
 
 }  // namespace paddleop::net

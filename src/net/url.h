@@ -13,13 +13,13 @@ namespace paddleop::net {
 
 // A parsed URL. User, password, path and query values are decoded; the host is without brackets.
 struct Url {
-  std::string scheme;  // lower case
-  std::string user;
-  Secret password;
-  std::string host;
-  std::optional<std::uint16_t> port;
-  std::string path;  // with its leading '/', or empty
-  std::map<std::string, std::string> query;
+  std::string scheme = {};  // lower case
+  std::string user = {};
+  Secret password = {};
+  std::string host = {};
+  std::optional<std::uint16_t> port = {};
+  std::string path = {};  // with its leading '/', or empty
+  std::map<std::string, std::string> query = {};
 
   // host, host:port or [v6]:port.
   std::string Authority() const;

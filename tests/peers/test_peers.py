@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import os
 import pathlib
+import re
 import signal
 import socket
 import subprocess
@@ -235,6 +236,41 @@ class GetTest(unittest.TestCase):
         again.terminate()
         again.wait(20)
         self.assertEqual(self.entries(), [])
+
+    def test_a_python_peer_works_in_its_final_place(self) -> None:
+        # Nothing but the pinned setuptools, so that little is downloaded.
+        script = (
+            f"import pathlib, sys; sys.path.insert(0, {str(HERE)!r})\n"
+            "from peerlib.python import PythonPeer\n"
+            "class Thing(PythonPeer):\n"
+            "    name, version = 'thing', 'v1'\n"
+            "    def requirements(self):\n"
+            "        return pathlib.Path(sys.argv[1])\n"
+            "thing = Thing()\n"
+            "assert thing.find() is None\n"
+            "thing.get()\n"
+            "print(thing.program('bin/pip'))\n"
+        )
+        pinned = (HERE / "modules" / "paddle" / "requirements.txt").read_text()
+        requirements = self.cache.parent.parent / "requirements.txt"
+        requirements.write_text(re.search(r"^setuptools==\S+$", pinned, re.MULTILINE)[0])
+        argv = [sys.executable, "-B", "-c", script, str(requirements)]
+        done = subprocess.run(
+            argv, env=self.environment, stdout=subprocess.PIPE, text=True, check=True
+        )
+        self.assertEqual(self.entries(), ["thing-v1"])
+        pip = done.stdout.strip()
+        listed = subprocess.run(
+            [pip, "list", "--format=freeze"], capture_output=True, text=True, check=True
+        )
+        self.assertIn(requirements.read_text(), listed.stdout.split())
+        where = subprocess.run([pip, "--version"], capture_output=True, text=True, check=True)
+        self.assertIn(str(self.cache / "thing-v1"), where.stdout)
+        unfinished = subprocess.run(
+            ["grep", "-rlI", "unfinished", str(self.cache / "thing-v1" / "bin")],
+            capture_output=True, text=True,
+        )  # fmt: skip
+        self.assertEqual(unfinished.stdout, "")
 
     def test_two_at_once_build_once(self) -> None:
         script = (

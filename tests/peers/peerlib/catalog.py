@@ -11,10 +11,22 @@ from peerlib.kube import Kube
 from peerlib.kubectl import Kubectl
 from peerlib.kwok import Kwok
 from peerlib.minio import Minio
+from peerlib.paddle import Paddle, PaddlePs
 from peerlib.redis import Redis
 
 PEERS: dict[str, Peer] = {
-    peer.name: peer for peer in (Redis(), Etcd(), Minio(), JuiceFs(), Kube(), Kubectl(), Kwok())
+    peer.name: peer
+    for peer in (
+        Redis(),
+        Etcd(),
+        Minio(),
+        JuiceFs(),
+        Kube(),
+        Kubectl(),
+        Kwok(),
+        Paddle(),
+        PaddlePs(),
+    )
 }
 
 

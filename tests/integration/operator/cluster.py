@@ -12,7 +12,7 @@ import time
 import urllib.error
 import urllib.request
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+ROOT = pathlib.Path(__file__).resolve().parents[3]
 DATA = ROOT / "tests/data"
 BIN = pathlib.Path(os.environ.get("PADDLEOP_BIN_DIR", ROOT / "build/dev/bin"))
 OPERATOR = BIN / "paddle-operator"

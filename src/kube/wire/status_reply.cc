@@ -1,0 +1,89 @@
+#include "kube/wire/status_reply.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+namespace paddleop::kube {
+namespace {
+
+using Json = nlohmann::json;
+
+std::string Text(const Json& object, const char* field) {
+  if (!object.is_object()) return "";
+  const auto found = object.find(field);
+  return found != object.end() && found->is_string() ? found->get<std::string>() : "";
+}
+
+struct Reply {
+  int code = 0;
+  std::string reason;
+  std::string message;
+  bool other_object = false;  // a "test" of a JSON patch, or the UID of a merge patch, did not hold
+};
+
+Reply ReadReply(int http_status, std::string_view body) {
+  Reply reply{.code = http_status, .reason = {}, .message = {}};
+  const Json json = Json::parse(body, nullptr, false);
+  if (!json.is_object() || Text(json, "kind") != "Status") {
+    // A proxy or a panic handler answered. Its text may help, in moderation.
+    reply.message = std::string(body.substr(0, 200));
+    return reply;
+  }
+  reply.reason = Text(json, "reason");
+  reply.message = Text(json, "message");
+  if (const auto code = json.find("code"); code != json.end() && code->is_number_integer())
+    reply.code = code->get<int>();
+  const auto details = json.find("details");
+  if (details == json.end() || !details->is_object() || !details->contains("causes")) return reply;
+  for (const Json& cause : (*details)["causes"]) {
+    const std::string message = Text(cause, "message");
+    // What the API server's JSON-patch library says. The reply itself is a bare 422.
+    if (message.starts_with("testing value") || message.starts_with("testing path"))
+      reply.other_object = true;
+    // A merge patch that names another UID: the server takes it for an attempt to change it.
+    if (Text(cause, "field") == "metadata.uid") reply.other_object = true;
+    if (Text(cause, "reason") == "UnexpectedServerResponse" && !message.empty())
+      reply.message += ": " + message;
+  }
+  return reply;
+}
+
+Code CodeOfReply(const Reply& reply) {
+  if (reply.reason == "Expired" || reply.reason == "Gone") return Code::kExpired;
+  switch (reply.code) {
+    case 401:
+    case 403:
+      return Code::kPermission;
+    case 404:
+      return Code::kNotFound;
+    case 405:
+    case 406:
+    case 415:
+      return Code::kNotSupported;
+    case 408:
+    case 429:
+      return Code::kUnavailable;
+    case 409:
+      return reply.reason == "AlreadyExists" ? Code::kAlreadyExists : Code::kConflict;
+    case 410:
+      return Code::kExpired;
+    case 422:
+      return reply.other_object ? Code::kConflict : Code::kInvalid;
+    default:
+      return reply.code >= 500 || reply.code == 0 ? Code::kUnavailable : Code::kInvalid;
+  }
+}
+
+}  // namespace
+
+Status StatusOfReply(int http_status, std::string_view body, std::string_view what) {
+  const Reply reply = ReadReply(http_status, body);
+  std::string message = fmt::format("{}: {}", what, reply.code);
+  if (!reply.reason.empty()) message += " " + reply.reason;
+  if (!reply.message.empty()) message += ": " + reply.message;
+  return Status(CodeOfReply(reply), std::move(message));
+}
+
+}  // namespace paddleop::kube

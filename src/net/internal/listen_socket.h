@@ -1,0 +1,29 @@
+#pragma once
+
+#include <sys/socket.h>
+
+#include <cstdint>
+#include <string>
+
+#include "base/posix.h"
+#include "base/status.h"
+#include "net/http_server.h"
+
+namespace paddleop::net::internal {
+
+// A listening, non-blocking socket.
+struct ListenSocket {
+  UniqueFd fd;
+  int family = 0;
+  std::uint16_t port = 0;      // 0 for a unix socket
+  std::string unix_path = {};  // to be removed at the end
+};
+
+// kUnavailable or kPermission name the address that could not be bound. A unix socket nobody
+// listens on any more is replaced.
+Result<ListenSocket> OpenListenSocket(const HttpServerOptions& options);
+
+// "127.0.0.1:8080", "[::1]:8080" or "unix" for an accepted socket's address.
+std::string PeerName(const sockaddr* address);
+
+}  // namespace paddleop::net::internal
