@@ -8,6 +8,7 @@
 #include <set>
 
 #include "standalone/apiserver/internal/json_path.h"
+#include "standalone/apiserver/internal/protobuf_body.h"
 
 namespace paddleop::standalone::apiserver {
 namespace {
@@ -81,6 +82,14 @@ std::string ContentType(const net::ServerRequest& request) {
 
 Answer<RequestBody> ReadBody(const net::ServerRequest& request) {
   const std::string type = ContentType(request);
+  if (type == kProtobufType) {
+    auto read = FromProtobuf(request.body);
+    if (read) return RequestBody{*std::move(read), {}};
+    if (read.error().code() == Code::kNotSupported) {
+      return UnsupportedMediaType(read.error().message());
+    }
+    return BadRequest(read.error().message());
+  }
   if (!type.empty() && type != "application/json" && type != "*/*") {
     return UnsupportedMediaType(
         fmt::format("the body of the request was in an unknown format ({}) - accepted media types "

@@ -96,6 +96,33 @@ TEST(RequestBodyTest, SaysWhatIsWrong) {
   EXPECT_THAT(read(R"({"metadata":{"name":"q"}})"), ::testing::HasSubstr("name"));
 }
 
+TEST(RequestBodyTest, ProtobufOfTheKindsThatKubectlSends) {
+  const auto part = [](char number, const std::string& bytes) {
+    return std::string(1, static_cast<char>(number << 3 | 2)) + static_cast<char>(bytes.size()) +
+           bytes;
+  };
+  const auto envelope = [&](const std::string& kind, const std::string& raw) {
+    net::ServerRequest request;
+    request.headers.Set("Content-Type", "application/vnd.kubernetes.protobuf");
+    request.body = std::string("k8s\0", 4) + part(1, part(1, "v1") + part(2, kind)) + part(2, raw);
+    return request;
+  };
+  const std::string entry = part(1, "x") + part(2, "1");
+  const auto map = ReadBody(envelope("ConfigMap", part(1, part(1, "a")) + part(2, entry)));
+  ASSERT_TRUE(map) << map.error().message;
+  EXPECT_EQ(
+      map->json,
+      api::Json::parse(
+          R"({"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"},"data":{"x":"1"}})"));
+  const auto secret = ReadBody(envelope("Secret", part(2, entry) + part(3, "Opaque")));
+  ASSERT_TRUE(secret);
+  EXPECT_EQ(secret->json["data"]["x"], "MQ==");
+  EXPECT_EQ(ReadBody(envelope("Pod", "")).error().code, 415);
+  auto cut = envelope("ConfigMap", part(1, part(1, "a")));
+  cut.body.pop_back();
+  EXPECT_EQ(ReadBody(cut).error().code, 400);
+}
+
 TEST(DeleteRequestTest, BodyAndQuery) {
   const auto read = ReadDeleteRequest(Request(
       "gracePeriodSeconds=3", R"({"propagationPolicy":"Foreground","preconditions":{"uid":"u"}})"));
