@@ -13,6 +13,8 @@ from peerlib.kwok import Kwok
 from peerlib.minio import Minio
 from peerlib.paddle import Paddle, PaddlePs
 from peerlib.redis import Redis
+from peerlib.training_operator import TrainingOperator
+from peerlib.volcano import Volcano
 
 PEERS: dict[str, Peer] = {
     peer.name: peer
@@ -26,6 +28,8 @@ PEERS: dict[str, Peer] = {
         Kwok(),
         Paddle(),
         PaddlePs(),
+        Volcano(),
+        TrainingOperator(),
     )
 }
 
