@@ -72,7 +72,8 @@ class CurlHttpClient final : public HttpClient {
 
  private:
   internal::TransferLoop& Loop() {
-    std::call_once(loop_once_, [this] { loop_ = std::make_unique<internal::TransferLoop>(config_); });
+    std::call_once(loop_once_,
+                   [this] { loop_ = std::make_unique<internal::TransferLoop>(config_); });
     return *loop_;
   }
 

@@ -84,7 +84,9 @@ RequestReader::Step RequestReader::Advance() {
   if (!parser_) {
     // RFC 9112, section 2.2: an empty line before the request line is to be ignored.
     while (buffer_.compare(used_, 2, "\r\n") == 0) used_ += 2;
-    if (buffered() == 0) return Step::kNeedMore;
+    if (buffered() == 0 || buffer_.compare(used_, std::string::npos, "\r") == 0) {
+      return Step::kNeedMore;
+    }
     parser_ = std::make_unique<Parser>();
     parser_->header_limit(static_cast<std::uint32_t>(max_header_bytes_));
     parser_->body_limit(max_body_bytes_);

@@ -76,7 +76,7 @@ TEST_F(RequestReaderTest, ThePiecesDoNotMatter) {
   const std::string text =
       "PUT /x HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n"
       "3\r\nabc\r\n5\r\ndefgh\r\n0\r\n\r\n"
-      "GET /y HTTP/1.1\r\nHost: h\r\n\r\n";
+      "\r\nGET /y HTTP/1.1\r\nHost: h\r\n\r\n\r\n";
   const auto seed = std::random_device{}();
   SCOPED_TRACE(::testing::Message() << "seed " << seed);
   std::minstd_rand random(seed);
