@@ -18,6 +18,11 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
   target_compile_options(paddleop_compiler INTERFACE -Wno-builtin-macro-redefined -D__cpp_concepts=202002L)
 endif()
 
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
+  # g++ 12 sees overlapping copies in std::string's operator+ where there are none (GCC bug 105651).
+  target_compile_options(paddleop_compiler INTERFACE -Wno-restrict)
+endif()
+
 if(PADDLEOP_SANITIZE)
   target_compile_options(paddleop_compiler INTERFACE -fsanitize=${PADDLEOP_SANITIZE} -fno-sanitize-recover=all)
   target_link_options(paddleop_compiler INTERFACE -fsanitize=${PADDLEOP_SANITIZE})

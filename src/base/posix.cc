@@ -98,6 +98,7 @@ int ToErrno(Code code) {
     case Code::kNameTooLong:
       return ENAMETOOLONG;
     case Code::kConflict:
+    case Code::kExpired:
     case Code::kUnavailable:
     case Code::kDeadline:
     case Code::kCorrupt:

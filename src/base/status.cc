@@ -10,6 +10,8 @@ std::string_view CodeName(Code code) {
       return "AlreadyExists";
     case Code::kConflict:
       return "Conflict";
+    case Code::kExpired:
+      return "Expired";
     case Code::kInvalid:
       return "Invalid";
     case Code::kPermission:

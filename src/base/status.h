@@ -16,6 +16,7 @@ enum class Code {
   kNotFound,
   kAlreadyExists,
   kConflict,     // somebody else was faster; read again and retry
+  kExpired,      // what we went on from (a version, a page token) is too old; start afresh
   kInvalid,      // the request itself is wrong; retrying is useless
   kPermission,   // refused for who we are
   kUnavailable,  // the other side is away or overloaded; retry with back-off

@@ -12,7 +12,7 @@ namespace paddleop::redis {
 //               executed, try again later (LOADING, BUSY, READONLY, MASTERDOWN, MISCONF, ...)
 // kNoSpace      OOM: over its maxmemory
 // kPermission   NOAUTH, WRONGPASS, NOPERM, DENIED
-// kNotSupported a Redis Cluster (MOVED, ASK, CROSSSLOT), an unknown command
+// kNotSupported a Redis Cluster (MOVED, ASK, CROSSSLOT, CLUSTERDOWN), an unknown command
 // kNotFound     NOSCRIPT
 // kInvalid      everything else: the command itself is wrong
 // The message names `address` and says what to do where that is known.

@@ -19,7 +19,8 @@ Result<void> ConnectionOptions::Validate() const {
   if (unix_socket.empty() && port == 0) return Fail(Code::kInvalid, "redis port is 0");
   if (database < 0) return Fail(Code::kInvalid, "redis database {} is negative", database);
   if (!user.empty() && password.empty()) {
-    return Fail(Code::kInvalid, "redis user {} is given without a password", user);
+    return Fail(Code::kInvalid, "redis user {} needs a password (in the URL or REDIS_PASSWORD)",
+                user);
   }
   for (const char c : client_name) {
     if (c < '!' || c > '~') {

@@ -34,25 +34,23 @@ Pool::~Pool() {
 
 Result<Pool::Lease> Pool::Acquire(const Context& caller) {
   const Context ctx = caller.WithTimeout(options_.acquire_timeout);
-  std::optional<Status> failure;
+  // The caller has time left, we have not: it may try again.
+  const auto give_up = [&](Status error) -> std::unexpected<Status> {
+    if (error.code() == Code::kDeadline && !caller.Expired()) {
+      return Fail(Code::kUnavailable, "{}", error.message());
+    }
+    return std::unexpected(std::move(error));
+  };
   for (;;) {
     if (auto idle = TakeIdle()) return Lease(this, std::move(idle));
     auto turn = AwaitTurn(ctx);
-    if (!turn) {
-      // Why the server could not be reached says more than that the time is up.
-      if (failure && !caller.Stopped()) return std::unexpected(*std::move(failure));
-      if (turn.error().code() == Code::kDeadline && !caller.Expired()) {
-        return Fail(Code::kUnavailable, "{}", turn.error().message());
-      }
-      return std::unexpected(std::move(turn).error());
-    }
+    if (!turn) return give_up(std::move(turn).error());
     if (*turn == Turn::kIdle) continue;
     auto connection = Dial(ctx, *turn);
     if (connection) return Lease(this, *std::move(connection));
     if (connection.error().code() != Code::kUnavailable) {
-      return std::unexpected(std::move(connection).error());
+      return give_up(std::move(connection).error());
     }
-    failure = std::move(connection).error();
   }
 }
 
@@ -83,6 +81,8 @@ Result<Pool::Turn> Pool::AwaitTurn(const Context& ctx) {
   while (idle_.empty() && !MayDial()) {
     if (ctx.Stopped()) return Fail(Code::kCancelled, "redis {}: stopped", address_);
     if (ctx.Expired()) {
+      // Why the server could not be reached says more than that the time is up.
+      if (away_) return std::unexpected(*away_);
       return Fail(Code::kDeadline, "redis {}: none of {} connections came free in time", address_,
                   options_.max_connections);
     }
@@ -104,14 +104,14 @@ Result<std::unique_ptr<Connection>> Pool::Dial(const Context& ctx, Turn turn) {
   if (metrics_) (connection ? metrics_->dials : metrics_->failed_dials).Increment();
   const MutexLock lock(mutex_);
   if (connection) {
-    away_ = false;
+    away_.reset();
     backoff_.Reset();
   } else {
     --open_;
     // Several may fail at once when the server goes away; that is one failure.
     const bool news = !away_ || turn == Turn::kProbe;
     if (news && connection.error().code() == Code::kUnavailable) {
-      away_ = true;
+      away_ = connection.error();
       retry_at_ = Context::Clock::now() + backoff_.Take();
     }
   }
@@ -168,8 +168,22 @@ Result<Reply> Pool::Do(const Context& ctx, const std::function<Result<Reply>(Con
 }
 
 Result<std::vector<Reply>> Pool::Run(const Context& ctx, const Commands& commands, Repeat repeat) {
-  return Repeated(ctx, repeat,
-                  [&](Connection& connection) { return connection.Run(ctx, commands); });
+  return Repeated(ctx, repeat, [&](Connection& connection) -> Result<std::vector<Reply>> {
+    ASSIGN_OR_RETURN(auto replies, connection.Run(ctx, commands));
+    std::size_t refused = 0;
+    std::optional<Status> reason;
+    for (const Reply& reply : replies) {
+      if (!reply.is_error()) continue;
+      Status error = connection.ErrorOf(reply);
+      if (error.code() != Code::kUnavailable) continue;
+      ++refused;
+      reason = std::move(error);
+    }
+    if (reason && (refused == replies.size() || repeat == Repeat::kAlways)) {
+      return std::unexpected(*std::move(reason));
+    }
+    return replies;
+  });
 }
 
 }  // namespace paddleop::redis

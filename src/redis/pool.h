@@ -75,7 +75,8 @@ class Pool {
   Result<Lease> Acquire(const Context& ctx);
 
   // As the methods of Connection, on any connection; kUnavailable is tried again as `repeat`
-  // allows.
+  // allows. Run() also tries again when the server refuses the commands for a while (LOADING,
+  // READONLY, ...): all of them, or any with Repeat::kAlways. Fewer are left among the replies.
   Result<Reply> Call(const Context& ctx, std::initializer_list<Arg> args,
                      Repeat repeat = Repeat::kIfNotExecuted);
   Result<Reply> Call(const Context& ctx, Args args, Repeat repeat = Repeat::kIfNotExecuted);
@@ -115,10 +116,10 @@ class Pool {
 
   Mutex mutex_;
   CondVar changed_;
-  std::deque<Idle> idle_ GUARDED_BY(mutex_);  // the one used last at the back
-  std::size_t open_ GUARDED_BY(mutex_) = 0;   // idle, on loan or being opened
-  bool away_ GUARDED_BY(mutex_) = false;      // the last attempt to connect failed
-  bool probing_ GUARDED_BY(mutex_) = false;   // somebody finds out whether it still does
+  std::deque<Idle> idle_ GUARDED_BY(mutex_);       // the one used last at the back
+  std::size_t open_ GUARDED_BY(mutex_) = 0;        // idle, on loan or being opened
+  std::optional<Status> away_ GUARDED_BY(mutex_);  // why the last attempt to connect failed
+  bool probing_ GUARDED_BY(mutex_) = false;        // somebody finds out whether it still does
   Context::TimePoint retry_at_ GUARDED_BY(mutex_);
   Backoff backoff_ GUARDED_BY(mutex_);
 };

@@ -148,6 +148,39 @@ TEST(PoolTest, WaitsOutALoadingServer) {
   EXPECT_EQ(calls, 3);
 }
 
+TEST(PoolTest, WaitsOutALoadingServerWithABatch) {
+  std::atomic<int> calls = 0;
+  FakeServer server([&](FakeClient& client, int) {
+    while (client.Read()) client.Send(++calls <= 2 ? "-LOADING wait\r\n" : ":1\r\n");
+  });
+  auto pool = MakePool(server);
+  Commands commands;
+  commands.Add({"INCR", "k"});
+  commands.Add({"INCR", "k"});
+  auto replies = pool->Run(Soon(), commands);
+  ASSERT_OK(replies);
+  EXPECT_EQ(replies->back(), Reply::OfInteger(1));
+  EXPECT_EQ(calls, 4);
+}
+
+TEST(PoolTest, ABatchThatWasPartlyExecutedIsNotRepeated) {
+  std::atomic<int> calls = 0;
+  FakeServer server([&](FakeClient& client, int) {
+    while (client.Read()) client.Send(++calls % 4 == 2 ? "-READONLY no\r\n" : ":1\r\n");
+  });
+  auto pool = MakePool(server);
+  Commands commands;
+  commands.Add({"INCR", "k"});
+  commands.Add({"INCR", "k"});
+  auto replies = pool->Run(Soon(), commands);
+  ASSERT_OK(replies);
+  EXPECT_TRUE(replies->back().is_error());
+  EXPECT_EQ(calls, 2);
+  calls = 0;
+  ASSERT_OK(pool->Run(Soon(), commands, Repeat::kAlways));
+  EXPECT_EQ(calls, 4);
+}
+
 TEST(PoolTest, GivesUpOnAServerThatStaysReadOnly) {
   FakeServer server([&](FakeClient& client, int) {
     while (client.Read()) client.Send("-READONLY no\r\n");

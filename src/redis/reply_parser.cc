@@ -35,51 +35,66 @@ struct ReplyParser::Builder {
     return nullptr;
   }
 
-  // Accounts for `bytes` more of the reply and puts the value where it belongs. A parent's elements
-  // move only when the next sibling is added, and by then nobody points at the ones before it.
-  template <class Make>
-  static void* Place(const redisReadTask* task, std::size_t bytes, Make make) noexcept {
+  // Accounts for `bytes` more of the reply and lets `fill` set the value where it belongs. A
+  // parent's elements move only when the next sibling is added, and by then nobody points at the
+  // ones before.
+  template <class Fill>
+  static void* Place(const redisReadTask* task, std::size_t bytes, Fill fill) noexcept {
     ReplyParser& self = Self(task);
     self.used_ += sizeof(Reply) + bytes;
     if (self.used_ > self.limits_.max_reply_bytes) {
       return Refuse(self, "the reply is too large", true);
     }
     try {
-      if (task->parent == nullptr) {
-        self.root_.value_ = make();
-        return &self.root_;
+      Reply* slot = &self.root_;
+      if (task->parent != nullptr) {
+        auto& parent = static_cast<Reply*>(task->parent->obj)->value_;
+        slot = &std::get<std::vector<Reply>>(parent).emplace_back();
       }
-      auto& parent = std::get<std::vector<Reply>>(static_cast<Reply*>(task->parent->obj)->value_);
-      return &parent.emplace_back(Reply(make()));
+      fill(slot->value_);
+      return slot;
     } catch (const std::bad_alloc&) {
       return Refuse(self, "no memory left for the reply", true);
     }
   }
 
   static void* String(const redisReadTask* task, char* text, std::size_t size) {
-    // The reader skips the two bytes after a string without looking at them.
-    if (task->type == REDIS_REPLY_STRING && std::memcmp(text + size, "\r\n", 2) != 0) {
-      return Refuse(Self(task), "a string does not end where its length says", false);
+    // Checked here as well as in CheckPending(), so that it does not matter in how many pieces the
+    // bytes came.
+    const bool is_string = task->type == REDIS_REPLY_STRING;
+    ReplyParser& self = Self(task);
+    if (is_string && size > self.limits_.max_string_bytes) {
+      return Refuse(self, "the server sends a string that is too long", true);
     }
-    return Place(task, size, [&]() -> Reply::Value {
-      std::string copy(text, size);
-      if (task->type == REDIS_REPLY_STATUS) return Reply::StatusText{std::move(copy)};
-      if (task->type == REDIS_REPLY_ERROR) return Reply::ErrorText{std::move(copy)};
-      return copy;
+    if (!is_string && size > self.limits_.max_line_bytes) {
+      return Refuse(self, "a line is too long", false);
+    }
+    // The reader skips the two bytes after a string without looking at them.
+    if (is_string && std::memcmp(text + size, "\r\n", 2) != 0) {
+      return Refuse(self, "a string does not end where its length says", false);
+    }
+    return Place(task, size, [&](Reply::Value& value) {
+      if (task->type == REDIS_REPLY_STATUS) {
+        value.emplace<Reply::StatusText>().text.assign(text, size);
+      } else if (task->type == REDIS_REPLY_ERROR) {
+        value.emplace<Reply::ErrorText>().text.assign(text, size);
+      } else {
+        value.emplace<std::string>(text, size);
+      }
     });
   }
   static void* Array(const redisReadTask* task, int size) {
-    return Place(task, 0, [&]() -> Reply::Value {
-      std::vector<Reply> elements;
-      elements.reserve(static_cast<std::size_t>(std::clamp(size, 0, 64)));
-      return elements;
+    return Place(task, 0, [&](Reply::Value& value) {
+      // No more than has been promised, and no more than a promise deserves.
+      value.emplace<std::vector<Reply>>().reserve(
+          static_cast<std::size_t>(std::clamp(size, 0, 64)));
     });
   }
-  static void* Integer(const redisReadTask* task, long long value) {
-    return Place(task, 0, [&]() -> Reply::Value { return std::int64_t{value}; });
+  static void* Integer(const redisReadTask* task, long long integer) {
+    return Place(task, 0, [&](Reply::Value& value) { value.emplace<std::int64_t>(integer); });
   }
   static void* Nil(const redisReadTask* task) {
-    return Place(task, 0, []() -> Reply::Value { return std::monostate(); });
+    return Place(task, 0, [](Reply::Value& value) { value.emplace<std::monostate>(); });
   }
   // Values belong to the parser, not to the reader.
   static void Free(void*) {}
@@ -147,9 +162,10 @@ Result<void> ReplyParser::CheckPending() {
   missing_ = 0;
   if (reader_->ridx < 0) return {};
   const std::string_view pending(reader_->buf + reader_->pos, reader_->len - reader_->pos);
-  const std::size_t line = pending.substr(0, limits_.max_line_bytes).find("\r\n");
+  const std::size_t longest = limits_.max_line_bytes + 2;
+  const std::size_t line = pending.substr(0, longest).find("\r\n");
   if (line == std::string_view::npos) {
-    if (pending.size() < limits_.max_line_bytes) return {};
+    if (pending.size() < longest) return {};
     return Fail(Code::kCorrupt, "malformed reply: a line of more than {} bytes",
                 limits_.max_line_bytes);
   }
@@ -168,9 +184,7 @@ Result<void> ReplyParser::CheckPending() {
 }
 
 std::unexpected<Status> ReplyParser::Broken() const {
-  if (over_limit_) {
-    return Fail(Code::kInvalid, "{} (more than {} bytes)", problem_, limits_.max_reply_bytes);
-  }
+  if (over_limit_) return Fail(Code::kInvalid, "{}", problem_);
   return Fail(Code::kCorrupt, "malformed reply: {}",
               problem_ != nullptr ? problem_ : reader_->errstr);
 }

@@ -99,6 +99,8 @@ TEST(ReplyParserTest, RefusesAStringOverTheLimitBeforeItArrives) {
     ASSERT_CODE(replies, Code::kInvalid);
     EXPECT_THAT(replies.error().message(), HasSubstr("more than we accept"));
   }
+  // Nor does it help to arrive at once.
+  EXPECT_CODE(Parse("$101\r\n" + std::string(101, 'x') + "\r\n", SIZE_MAX, limits), Code::kInvalid);
 }
 
 TEST(ReplyParserTest, RefusesAReplyOverTheLimit) {
@@ -120,7 +122,10 @@ TEST(ReplyParserTest, RefusesAnUnendingLine) {
   EXPECT_CODE(Parse("+" + std::string(5000, '\r'), 100, limits), Code::kCorrupt);
   EXPECT_CODE(Parse("$" + std::string(5000, '1'), 100, limits), Code::kCorrupt);
   EXPECT_CODE(Parse("*1\r\n-" + std::string(5000, 'x'), 100, limits), Code::kCorrupt);
-  EXPECT_OK(Parse("+" + std::string(900, 'x') + "\r\n", 100, limits));
+  for (const std::size_t piece : {std::size_t{100}, SIZE_MAX}) {
+    EXPECT_OK(Parse("+" + std::string(1000, 'x') + "\r\n", piece, limits));
+    EXPECT_CODE(Parse("+" + std::string(1001, 'x') + "\r\n", piece, limits), Code::kCorrupt);
+  }
 }
 
 TEST(ReplyParserTest, GivesLongStringsRoomAsTheyArrive) {

@@ -51,13 +51,8 @@ Result<std::vector<Reply>> Txn::Watch(std::span<const std::string_view> keys,
   commands.Append(reads);
   if (commands.empty()) return std::vector<Reply>();
 
-  ASSIGN_OR_RETURN(auto replies, connection_.Run(ctx_, commands));
+  ASSIGN_OR_RETURN(auto replies, RunWithoutErrors(commands));
   const auto own = static_cast<std::ptrdiff_t>(commands.size() - reads.size());
-  const auto refused = std::find_if(replies.begin(), replies.begin() + own,
-                                    [](const Reply& reply) { return reply.is_error(); });
-  if (refused != replies.begin() + own) {
-    return std::unexpected(connection_.ErrorOf(*refused).Wrap("start a transaction"));
-  }
   if (check) connection_.set_multi_checked();
   replies.erase(replies.begin(), replies.begin() + own);
   return replies;
@@ -67,7 +62,15 @@ Result<Reply> Txn::Call(std::initializer_list<Arg> args) { return connection_.Ca
 
 Result<Reply> Txn::Call(Args args) { return connection_.Call(ctx_, args); }
 
-Result<std::vector<Reply>> Txn::Run(const Commands& reads) { return connection_.Run(ctx_, reads); }
+Result<std::vector<Reply>> Txn::Run(const Commands& reads) { return RunWithoutErrors(reads); }
+
+Result<std::vector<Reply>> Txn::RunWithoutErrors(const Commands& commands) {
+  auto replies = connection_.Run(ctx_, commands);
+  if (!replies) return replies;
+  const auto error = std::ranges::find_if(*replies, &Reply::is_error);
+  if (error != replies->end()) return std::unexpected(connection_.ErrorOf(*error));
+  return replies;
+}
 
 void Txn::Queue(std::initializer_list<Arg> args) { Queue(Args(args.begin(), args.size())); }
 

@@ -32,12 +32,13 @@ class Txn {
  public:
   // From here on, another client's write to one of the keys makes the transaction start again.
   Result<void> Watch(std::initializer_list<std::string_view> keys);
-  // The same and the reads in one round trip; one reply for each of `reads`.
+  // The same and the reads in one round trip; one reply for each of `reads`. An error reply to any
+  // of them is an error.
   Result<std::vector<Reply>> Watch(std::span<const std::string_view> keys, const Commands& reads);
   Result<std::vector<Reply>> Watch(std::initializer_list<std::string_view> keys,
                                    const Commands& reads);
 
-  // Reads at once; as the methods of Connection. Writes do not belong here: they would happen
+  // Reads at once; an error reply is an error. Writes do not belong here: they would happen
   // whatever becomes of the transaction, and again with each attempt.
   Result<Reply> Call(std::initializer_list<Arg> args);
   Result<Reply> Call(Args args);
@@ -55,6 +56,7 @@ class Txn {
   friend class Transactions;
   Txn(const Context& ctx, Connection& connection) : ctx_(ctx), connection_(connection) {}
 
+  Result<std::vector<Reply>> RunWithoutErrors(const Commands& commands);
   Result<std::vector<Reply>> Commit();
   Result<std::vector<Reply>> Outcome(std::vector<Reply> replies) const;
 

@@ -67,6 +67,8 @@ class TransactionTest : public ::testing::Test {
       } else if (queued >= 0) {
         ++queued;
         client.Send(refuse_queue_.empty() ? "+QUEUED\r\n" : refuse_queue_);
+      } else if (name == "FAIL") {
+        client.Send("-WRONGTYPE no\r\n");
       } else {
         client.Send("$1\r\n5\r\n");
       }
@@ -200,6 +202,17 @@ TEST_F(TransactionTest, AConnectionLostAfterExecIsMaybeDoneAndNotTriedAgain) {
   EXPECT_TRUE(replies.error().maybe_done());
   EXPECT_THAT(replies.error().message(), HasSubstr("may have been committed"));
   EXPECT_EQ(execs_, 1);
+}
+
+TEST_F(TransactionTest, AReadThatTheServerRefusesIsAnError) {
+  Serve([](int, int) { return kDone; });
+  const auto refused = [](Txn& txn) -> Result<void> {
+    Commands reads;
+    reads.Add({"FAIL"});
+    RETURN_IF_ERROR(txn.Run(reads));
+    return {};
+  };
+  EXPECT_CODE(transactions_->Run(Soon(), "k", refused), Code::kInvalid);
 }
 
 TEST_F(TransactionTest, ARefusedCommandSaysWhy) {

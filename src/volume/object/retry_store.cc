@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/crypto.h"
+#include "base/mutex.h"
 #include "volume/object/forwarding_store.h"
 #include "volume/object/internal/delay_queue.h"
 #include "volume/object/metrics.h"
@@ -45,7 +46,9 @@ class Attempts {
     if (options_.backoff.max_attempts > 0 && retries_ >= options_.backoff.max_attempts) {
       return std::nullopt;
     }
-    const Duration delay = std::max(NextDelay(), store_.RetryAfter());
+    Duration delay = NextDelay();
+    const Duration asked = std::min<Duration>(store_.RetryAfter(), options_.max_retry_after);
+    if (asked > delay && asked < ctx.Remaining()) delay = asked;
     // Sleeping into a deadline helps nobody.
     if (ctx.Stopped() || delay >= ctx.Remaining()) return std::nullopt;
     return delay;
@@ -95,6 +98,10 @@ class RetryStore final : public ForwardingStore {
 
   // Operations that wait report first, so that none of them touches the inner store while it goes.
   ~RetryStore() override {
+    {
+      MutexLock lock(closing_mutex_);
+      closing_ = true;
+    }
     queue_.Stop();
     inner_.reset();
   }
@@ -178,8 +185,7 @@ class RetryStore final : public ForwardingStore {
       });
     }
     void Finish(Result<T> result) {
-      if (!result) result.error() = attempts.Judge(ctx, std::move(result.error()));
-      const auto delay = result ? std::nullopt : attempts.DelayAfter(ctx, result.error());
+      const auto delay = result ? std::nullopt : store.DelayAfter(*this, result);
       if (!delay) return done(std::move(result));
       auto last = std::make_shared<Result<T>>(std::move(result));
       store.queue_.Run(ctx, *delay, [self = this->shared_from_this(), last](bool due) {
@@ -196,6 +202,15 @@ class RetryStore final : public ForwardingStore {
     std::function<void(const Context&, Callback)> start;
   };
 
+  // As Attempts::DelayAfter, for a callback, which may come while the store goes.
+  template <class T>
+  std::optional<Duration> DelayAfter(Pending<T>& pending, Result<T>& result) {
+    MutexLock lock(closing_mutex_);
+    if (closing_) return std::nullopt;
+    result.error() = pending.attempts.Judge(pending.ctx, std::move(result.error()));
+    return pending.attempts.DelayAfter(pending.ctx, result.error());
+  }
+
   void Count() {
     if (retries_ != nullptr) retries_->Increment();
   }
@@ -204,6 +219,8 @@ class RetryStore final : public ForwardingStore {
   Clock& clock_;
   MetricsRegistry::Counter* retries_ = nullptr;
   internal::DelayQueue queue_;
+  Mutex closing_mutex_;  // held while a callback uses inner_, which the destructor takes away
+  bool closing_ GUARDED_BY(closing_mutex_) = false;
 };
 
 Result<std::vector<KeyError>> RetryStore::DeleteMany(const Context& ctx,

@@ -109,10 +109,18 @@ TEST_F(RetryStoreTest, DelaysGrowAndRespectRetryAfter) {
   auto start = clock_.Now();
   EXPECT_CODE(store_->Head(ctx_, "k"), Code::kUnavailable);
   EXPECT_EQ(clock_.Now() - start, seconds(1 + 2 + 4 + 4));
-  faulty_->set_retry_after(seconds(30));
+  faulty_->set_retry_after(seconds(12));
   start = clock_.Now();
   EXPECT_CODE(store_->Head(ctx_, "k"), Code::kUnavailable);
-  EXPECT_EQ(clock_.Now() - start, seconds(4 * 30));
+  EXPECT_EQ(clock_.Now() - start, seconds(4 * 12));
+  // Within reason, and not at the price of the last tries before the deadline.
+  faulty_->set_retry_after(seconds(3600));
+  start = clock_.Now();
+  EXPECT_CODE(store_->Head(ctx_, "k"), Code::kUnavailable);
+  EXPECT_EQ(clock_.Now() - start, seconds(4 * 15));
+  start = clock_.Now();
+  EXPECT_CODE(store_->Head(ctx_.WithTimeout(seconds(10)), "k"), Code::kUnavailable);
+  EXPECT_EQ(clock_.Now() - start, seconds(1 + 2 + 4 + 4));
 }
 
 TEST_F(RetryStoreTest, AnAttemptThatHangsIsGivenUp) {

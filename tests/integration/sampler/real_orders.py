@@ -1,5 +1,5 @@
-"""Answers each line `samples ranks batch_size shuffle drop_last epoch` on standard input by one line
-per rank: what Paddle's own sampler has that rank read, in order."""
+"""Answers each line `samples ranks batch_size shuffle drop_last epoch` on standard input by one
+line per rank: what Paddle's own sampler has that rank read, in order."""
 
 import sys
 

@@ -33,6 +33,10 @@ class Minio(GoPeer):
             "--tls", action="store_true", help="https, with an authority of its own"
         )
 
+        parser.add_argument(
+            "--domain", help="also answer to BUCKET.DOMAIN, e.g. localhost (virtual hosts)"
+        )
+
     def start(self, session: Session, options: argparse.Namespace) -> dict[str, Any]:
         port = session.free_port()
         drive, certificates = session.data / "drive", session.data / "certs"
@@ -54,6 +58,8 @@ class Minio(GoPeer):
             "MINIO_BROWSER": "off",
             "MINIO_UPDATE": "off",
         }
+        if options.domain:
+            environment["MINIO_DOMAIN"] = options.domain
         address = f"127.0.0.1:{port}"
         argv = [
             self.program("minio"),

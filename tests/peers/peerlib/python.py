@@ -85,6 +85,6 @@ def _progress(log: str) -> str:
 
 def clean_environment() -> dict[str, str]:
     """Ours, without what would lead a Python elsewhere. Where packages come from stays."""
-    strange = ("PYTHONPATH", "PYTHONHOME", "PYTHONSTARTUP", "VIRTUAL_ENV")
-    strange += ("PIP_USER", "PIP_TARGET", "PIP_PREFIX", "PIP_ROOT", "PIP_REQUIRE_HASHES")
+    strange = {"PYTHONPATH", "PYTHONHOME", "PYTHONSTARTUP", "VIRTUAL_ENV"}
+    strange |= {"PIP_USER", "PIP_TARGET", "PIP_PREFIX", "PIP_ROOT", "PIP_REQUIRE_HASHES"}
     return {key: value for key, value in os.environ.items() if key not in strange}

@@ -1,0 +1,137 @@
+#include "samplefs/tool.h"
+
+#include <fmt/format.h>
+#include <grp.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "base/crypto.h"
+#include "base/posix.h"
+#include "base/secret.h"
+
+namespace paddleop::cmd {
+namespace {
+
+// Signals are taken by a thread of their own: no code of ours runs in a signal handler.
+std::stop_token StopOnSignals(std::stop_source source) {
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGINT);
+  sigaddset(&signals, SIGTERM);
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  std::thread([signals, source]() mutable {
+    int received = 0;
+    sigwait(&signals, &received);
+    source.request_stop();
+    // A second signal ends the program at once.
+    pthread_sigmask(SIG_UNBLOCK, &signals, nullptr);
+    sigwait(&signals, &received);
+    _exit(128 + received);
+  }).detach();
+  return source.get_token();
+}
+
+}  // namespace
+
+Tool::Tool() : ctx_(Context::Background().WithStop(StopOnSignals(stop_))) {}
+
+void Tool::AddCommonOptions(Command& command) {
+  command.AddFlag("--json", &json, "print JSON");
+  command.AddOption("--log-level", &log_level_,
+                    "debug, info, warn, error or off; logs go to standard error");
+}
+
+const Logger& Tool::log() {
+  if (!log_) {
+    auto level = ParseLogLevel(log_level_);
+    log_ = std::make_unique<Logger>(level ? *level : LogLevel::kWarn);
+    if (!level) log_->Warn(ctx_, "unknown log level, using warn", {{"level", log_level_}});
+  }
+  return *log_;
+}
+
+std::string Tool::MetaUrl() const {
+  const std::string password = GetEnv("META_PASSWORD");
+  const auto scheme = volume.find("://");
+  if (password.empty() || scheme == std::string::npos || !volume.starts_with("redis"))
+    return volume;
+  const auto authority_end = volume.find_first_of("/?", scheme + 3);
+  const auto at = volume.rfind('@', authority_end);
+  if (at != std::string::npos && volume.find(':', scheme + 3) < at) return volume;
+  const std::string user =
+      at == std::string::npos ? "" : volume.substr(scheme + 3, at - scheme - 3);
+  const std::string rest = volume.substr(at == std::string::npos ? scheme + 3 : at + 1);
+  return volume.substr(0, scheme + 3) + user + ":" + UrlEncode(password) + "@" + rest;
+}
+
+Result<std::unique_ptr<volume::Volume>> Tool::OpenVolume(volume::VolumeOptions options) {
+  return volume::Volume::Open(ctx_, MetaUrl(), options, log(), metrics_);
+}
+
+volume::Caller Tool::Caller() {
+  volume::Caller caller{.uid = ::geteuid(), .gid = ::getegid()};
+  caller.groups.resize(static_cast<std::size_t>(std::max(0, ::getgroups(0, nullptr))));
+  if (!caller.groups.empty() &&
+      ::getgroups(static_cast<int>(caller.groups.size()), caller.groups.data()) < 0) {
+    caller.groups.clear();
+  }
+  const mode_t mask = ::umask(0);
+  ::umask(mask);
+  caller.umask = static_cast<std::uint16_t>(mask);
+  return caller;
+}
+
+int Tool::Fail(const Status& error) const {
+  if (json) {
+    PrintJson({{"error", error.message()}, {"code", CodeName(error.code())}});
+  } else {
+    fmt::print(stderr, "samplefs: {}\n", error.message());
+  }
+  return kExitFailed;
+}
+
+void Tool::Print(std::string_view text) const { fmt::print("{}\n", text); }
+
+void Tool::PrintJson(const nlohmann::json& value) const {
+  fmt::print("{}\n", value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+  std::fflush(stdout);
+}
+
+Result<std::pair<volume::Entry, std::string>> ResolveParent(Tool& tool, volume::MetaStore& meta,
+                                                            std::string_view path) {
+  while (path.ends_with('/')) path.remove_suffix(1);
+  const auto slash = path.rfind('/');
+  const std::string_view parent = slash == std::string_view::npos ? "" : path.substr(0, slash);
+  const std::string_view name = slash == std::string_view::npos ? path : path.substr(slash + 1);
+  if (name.empty())
+    return paddleop::Fail(Code::kInvalid, "the root of the volume cannot be used here");
+  auto directory = meta.Resolve(tool.ctx(), Tool::Caller(), volume::kRootIno, parent);
+  if (!directory) return std::unexpected(std::move(directory).error().Wrap(std::string(path)));
+  return std::pair(*std::move(directory), std::string(name));
+}
+
+std::string_view TypeName(volume::FileType type) {
+  switch (type) {
+    case volume::FileType::kFile:
+      return "file";
+    case volume::FileType::kDirectory:
+      return "directory";
+    case volume::FileType::kSymlink:
+      return "symlink";
+    case volume::FileType::kFifo:
+      return "fifo";
+    case volume::FileType::kBlockDevice:
+      return "block device";
+    case volume::FileType::kCharDevice:
+      return "character device";
+    case volume::FileType::kSocket:
+      return "socket";
+  }
+  return "unknown";
+}
+
+}  // namespace paddleop::cmd

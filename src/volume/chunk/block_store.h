@@ -1,0 +1,96 @@
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "base/context.h"
+#include "base/log.h"
+#include "base/mutex.h"
+#include "base/thread_pool.h"
+#include "volume/cache/cache_store.h"
+#include "volume/chunk/buffer_budget.h"
+#include "volume/format/compression.h"
+#include "volume/format/object_key.h"
+#include "volume/format/types.h"
+#include "volume/object/object_store.h"
+
+namespace paddleop::volume {
+
+struct BlockStoreOptions {
+  BlockLayout layout;
+  Compression compression = Compression::kNone;
+  std::size_t max_downloads = 32;
+  std::size_t max_uploads = 20;
+  std::uint64_t buffer_bytes = 128ULL << 20;  // of blocks on their way in and out, caches aside
+  std::chrono::milliseconds get_timeout{60'000};
+  std::chrono::milliseconds put_timeout{60'000};
+};
+
+// Blocks of a volume: from the cache, else from the object store; to the object store.
+//
+// Concurrent reads of one block are one request. Buffers are bounded: callers wait for one within
+// their deadline. A block the store does not have is kNotFound: the caller reads its slices again,
+// since compaction may have replaced them.
+//
+// Thread-safe.
+class BlockStore {
+ public:
+  // `store` holds the keys below the volume's prefix. `cache` may be null; both outlive this
+  // object.
+  BlockStore(BlockStoreOptions options, object::ObjectStore& store, CacheStore* cache,
+             const Logger& log);
+  ~BlockStore();
+
+  // Fills `out` with bytes [offset, offset + out.size()) of the slice. Blocks are fetched in
+  // parallel.
+  Result<void> ReadSlice(const Context& ctx, const SliceKey& slice, std::uint32_t offset,
+                         std::span<std::byte> out);
+  // The same within one block.
+  Result<void> ReadBlock(const Context& ctx, const BlockId& block, std::uint32_t offset,
+                         std::span<std::byte> out);
+  // Starts to bring the block into the cache; does nothing without a cache or while too much is
+  // going on.
+  void Prefetch(const BlockId& block);
+
+  // Uploads the plain content. What was written is offered to the cache.
+  Result<void> WriteBlock(const Context& ctx, const BlockId& block,
+                          std::span<const std::byte> plain);
+  // Deletes all objects of the slice; those that are gone already are fine.
+  Result<void> DeleteSlice(const Context& ctx, const SliceKey& slice);
+
+  const BlockStoreOptions& options() const { return options_; }
+  BlockId BlockOf(const SliceKey& slice, std::uint32_t index) const {
+    return {.slice = slice.id,
+            .index = index,
+            .length = BlockLength(options_.layout, slice.size, index)};
+  }
+  BufferBudget& budget() { return budget_; }
+  ThreadPool& uploads() { return uploads_; }
+
+ private:
+  struct Fetch;
+
+  Result<void> FetchWhole(const Context& ctx, const BlockId& block, std::uint32_t offset,
+                          std::span<std::byte> out);
+  Result<void> Download(const Context& ctx, const BlockId& block, std::span<std::byte> plain);
+  void Finish(const BlockId& block, const std::shared_ptr<Fetch>& fetch, Result<void> result);
+
+  const BlockStoreOptions options_;
+  object::ObjectStore& store_;
+  CacheStore* const cache_;
+  const Logger& log_;
+  BufferBudget budget_;
+  Mutex mutex_;
+  std::map<BlockId, std::shared_ptr<Fetch>> fetches_ GUARDED_BY(mutex_);
+  std::stop_source stop_;
+  ThreadPool downloads_;
+  ThreadPool prefetches_;
+  ThreadPool uploads_;
+};
+
+}  // namespace paddleop::volume

@@ -1,0 +1,49 @@
+#pragma once
+
+#include <cstdint>
+
+#include "base/context.h"
+#include "base/mutex.h"
+
+namespace paddleop::volume {
+
+// Bounds the bytes of all buffers in flight. Callers take what they need before they allocate it
+// and wait while there is none; a request for more than the whole budget gets the whole.
+//
+// Thread-safe.
+class BufferBudget {
+ public:
+  // Gives its bytes back at its end.
+  class Lease {
+   public:
+    Lease() = default;
+    Lease(Lease&& other) noexcept : budget_(other.budget_), bytes_(other.bytes_) {
+      other.budget_ = nullptr;
+    }
+    Lease& operator=(Lease&& other) noexcept;
+    ~Lease() { Release(); }
+    void Release();
+
+   private:
+    friend class BufferBudget;
+    Lease(BufferBudget* budget, std::uint64_t bytes) : budget_(budget), bytes_(bytes) {}
+    BufferBudget* budget_ = nullptr;
+    std::uint64_t bytes_ = 0;
+  };
+
+  explicit BufferBudget(std::uint64_t bytes);
+
+  // kDeadline or kCancelled if the bytes were not free in the caller's time.
+  Result<Lease> Acquire(const Context& ctx, std::uint64_t bytes);
+  // Adds bytes to a lease of this budget (or to an empty one).
+  Result<void> Extend(const Context& ctx, Lease& lease, std::uint64_t bytes);
+  std::uint64_t used() const;
+
+ private:
+  const std::uint64_t total_;
+  mutable Mutex mutex_;
+  CondVar freed_;
+  std::uint64_t used_ GUARDED_BY(mutex_) = 0;
+};
+
+}  // namespace paddleop::volume

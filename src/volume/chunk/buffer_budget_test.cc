@@ -1,0 +1,45 @@
+#include "volume/chunk/buffer_budget.h"
+
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "base/testing/matchers.h"
+
+namespace paddleop::volume {
+namespace {
+
+using namespace std::chrono_literals;
+
+TEST(BufferBudget, CallersWaitForWhatOthersGiveBack) {
+  BufferBudget budget(100);
+  auto first = budget.Acquire(Context::Background(), 80);
+  ASSERT_OK(first);
+  EXPECT_CODE(budget.Acquire(Context::Background().WithTimeout(5ms), 30), Code::kDeadline);
+  std::jthread waiter(
+      [&] { EXPECT_OK(budget.Acquire(Context::Background().WithTimeout(10s), 30)); });
+  first->Release();
+  waiter.join();
+  EXPECT_EQ(budget.used(), 0u);
+}
+
+TEST(BufferBudget, MoreThanTheWholeGetsTheWhole) {
+  BufferBudget budget(100);
+  auto all = budget.Acquire(Context::Background(), 1000);
+  ASSERT_OK(all);
+  EXPECT_EQ(budget.used(), 100u);
+}
+
+TEST(BufferBudget, ALeaseCanGrow) {
+  BufferBudget budget(100);
+  BufferBudget::Lease lease;
+  ASSERT_OK(budget.Extend(Context::Background(), lease, 40));
+  ASSERT_OK(budget.Extend(Context::Background(), lease, 40));
+  EXPECT_EQ(budget.used(), 80u);
+  EXPECT_CODE(budget.Extend(Context::Background().WithTimeout(1ms), lease, 40), Code::kDeadline);
+  lease.Release();
+  EXPECT_EQ(budget.used(), 0u);
+}
+
+}  // namespace
+}  // namespace paddleop::volume

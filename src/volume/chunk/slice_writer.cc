@@ -1,0 +1,124 @@
+#include "volume/chunk/slice_writer.h"
+
+#include <cstring>
+#include <utility>
+
+#include "base/check.h"
+
+namespace paddleop::volume {
+
+struct SliceWriter::Block {
+  // Memory is taken in steps, so that many files with a few bytes each do not claim a block each.
+  Result<void> Grow(const Context& ctx, BufferBudget& budget, std::size_t size, std::size_t limit) {
+    if (size <= content.size()) return {};
+    if (size > content.capacity()) {
+      const std::size_t wanted = std::min(limit, std::max(size, content.capacity() * 2));
+      const std::size_t rounded = std::min(limit, (wanted + kStep - 1) / kStep * kStep);
+      RETURN_IF_ERROR(budget.Extend(ctx, lease, rounded - content.capacity()));
+      content.reserve(rounded);
+    }
+    content.resize(size);
+    return {};
+  }
+
+  static constexpr std::size_t kStep = 64 << 10;
+  BufferBudget::Lease lease;
+  std::vector<std::byte> content;
+};
+
+// What the background uploads report; outlives the writer if it must.
+struct SliceWriter::Uploads {
+  Mutex mutex;
+  CondVar changed;
+  std::size_t running GUARDED_BY(mutex) = 0;
+  Result<void> result GUARDED_BY(mutex);
+};
+
+SliceWriter::SliceWriter(BlockStore& blocks, std::uint64_t id)
+    : blocks_(blocks), id_(id), uploads_(std::make_shared<Uploads>()) {}
+
+SliceWriter::~SliceWriter() {
+  MutexLock lock(uploads_->mutex);
+  uploads_->changed.wait(lock, [&]() REQUIRES(uploads_->mutex) { return uploads_->running == 0; });
+}
+
+bool SliceWriter::CanWrite(std::uint64_t offset, std::uint64_t size) const {
+  const std::uint64_t first_open = std::uint64_t{uploaded_} * blocks_.options().layout.block_size;
+  return !sealed_ && offset >= first_open && offset <= size_ && offset + size <= kMaxSliceSize;
+}
+
+Result<void> SliceWriter::Write(const Context& ctx, std::uint32_t offset,
+                                std::span<const std::byte> data) {
+  CHECK(CanWrite(offset, data.size()), "write of {} at {} into slice of {}", data.size(), offset,
+        size_);
+  const std::uint32_t block_size = blocks_.options().layout.block_size;
+  while (!data.empty()) {
+    const std::uint32_t index = offset / block_size, inside = offset % block_size;
+    if (index - uploaded_ >= open_.size()) open_.push_back(std::make_unique<Block>());
+    Block& block = *open_[index - uploaded_];
+    const std::size_t count = std::min<std::size_t>(data.size(), block_size - inside);
+    RETURN_IF_ERROR(block.Grow(ctx, blocks_.budget(), inside + count, block_size));
+    std::memcpy(block.content.data() + inside, data.data(), count);
+    data = data.subspan(count);
+    offset += static_cast<std::uint32_t>(count);
+    size_ = std::max(size_, offset);
+    // Once the next byte lies beyond the first open block, that block is complete.
+    while (!open_.empty() && open_.front()->content.size() == block_size &&
+           offset >= (uploaded_ + 1) * block_size) {
+      RETURN_IF_ERROR(Upload(ctx, uploaded_));
+    }
+  }
+  return {};
+}
+
+Result<void> SliceWriter::Upload(const Context& ctx, std::uint32_t index) {
+  CHECK(index == uploaded_ && !open_.empty(), "upload of block {}", index);
+  const std::shared_ptr<Block> block = std::move(open_.front());
+  open_.pop_front();
+  ++uploaded_;
+  const BlockId id{
+      .slice = id_, .index = index, .length = static_cast<std::uint32_t>(block->content.size())};
+  {
+    MutexLock lock(uploads_->mutex);
+    ++uploads_->running;
+  }
+  auto upload = [&store = blocks_, uploads = uploads_, block, id] {
+    auto written = store.WriteBlock(Context::Background(), id, block->content);
+    block->lease.Release();
+    MutexLock lock(uploads->mutex);
+    if (!written && uploads->result) uploads->result = std::move(written);
+    --uploads->running;
+    uploads->changed.notify_all();
+  };
+  auto queued = blocks_.uploads().Submit(ctx, upload);
+  if (!queued) {
+    MutexLock lock(uploads_->mutex);
+    --uploads_->running;
+    if (uploads_->result) uploads_->result = queued;
+  }
+  return queued;
+}
+
+Result<void> SliceWriter::Seal(const Context& ctx) {
+  sealed_ = true;
+  while (!open_.empty()) RETURN_IF_ERROR(Upload(ctx, uploaded_));
+  return {};
+}
+
+Result<void> SliceWriter::Finish(const Context& ctx) {
+  RETURN_IF_ERROR(Seal(ctx));
+  MutexLock lock(uploads_->mutex);
+  auto done = [&]() REQUIRES(uploads_->mutex) { return uploads_->running == 0; };
+  if (ctx.has_deadline()) {
+    uploads_->changed.wait_until(lock, ctx.stop(), ctx.deadline(), done);
+  } else {
+    uploads_->changed.wait(lock, ctx.stop(), done);
+  }
+  if (uploads_->running > 0) {
+    RETURN_IF_ERROR(ctx.Check());
+    return Fail(Code::kDeadline, "slice {} was not stored in time", id_);
+  }
+  return uploads_->result;
+}
+
+}  // namespace paddleop::volume

@@ -1,0 +1,55 @@
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "base/mutex.h"
+#include "volume/chunk/block_store.h"
+
+namespace paddleop::volume {
+
+// A slice in the making: bytes are appended (or rewritten while their block has not left), full
+// blocks are uploaded in the background, Finish() uploads the rest.
+//
+// Used by one thread at a time. Destroying an unfinished writer waits for its uploads; the objects
+// they made are the caller's to delete (BlockStore::DeleteSlice with what size() says).
+class SliceWriter {
+ public:
+  SliceWriter(BlockStore& blocks, std::uint64_t id);
+  ~SliceWriter();
+  SliceWriter(const SliceWriter&) = delete;
+  SliceWriter& operator=(const SliceWriter&) = delete;
+
+  // True if [offset, offset + size) can be written: it touches or follows what is there, changes no
+  // uploaded block, and ends within the largest slice.
+  bool CanWrite(std::uint64_t offset, std::uint64_t size) const;
+  // Waits for buffers within the caller's deadline.
+  Result<void> Write(const Context& ctx, std::uint32_t offset, std::span<const std::byte> data);
+  // Hands over what is left; nothing can be written afterwards.
+  Result<void> Seal(const Context& ctx);
+  // Seals, and waits until all blocks are stored: the slice can be committed. The first failed
+  // upload is returned, and again by later calls.
+  Result<void> Finish(const Context& ctx);
+
+  std::uint64_t id() const { return id_; }
+  std::uint32_t size() const { return size_; }
+
+ private:
+  struct Block;
+  struct Uploads;
+
+  Result<void> Upload(const Context& ctx, std::uint32_t index);
+
+  BlockStore& blocks_;
+  const std::uint64_t id_;
+  std::uint32_t size_ = 0;
+  std::uint32_t uploaded_ = 0;  // blocks handed over, always a prefix
+  bool sealed_ = false;
+  std::deque<std::unique_ptr<Block>> open_;  // blocks uploaded_, uploaded_ + 1, ...
+  std::shared_ptr<Uploads> uploads_;
+};
+
+}  // namespace paddleop::volume

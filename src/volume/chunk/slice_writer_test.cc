@@ -1,0 +1,82 @@
+#include "volume/chunk/slice_writer.h"
+
+#include <gtest/gtest.h>
+
+#include "base/bytes.h"
+#include "base/testing/matchers.h"
+#include "volume/object/testing/faulty_store.h"
+#include "volume/object/testing/mem_object.h"
+
+namespace paddleop::volume {
+namespace {
+
+using object::testing::Fault;
+using object::testing::FaultyObjectStore;
+using object::testing::MemObjectStore;
+using object::testing::Op;
+
+const Context kCtx = Context::Background();
+constexpr std::uint32_t kBlock = 64 << 10;
+
+class SliceWriterTest : public ::testing::Test {
+ protected:
+  std::string ReadBack(const SliceWriter& writer) {
+    std::string out(writer.size(), '?');
+    EXPECT_OK(blocks_.ReadSlice(kCtx, {writer.id(), writer.size()}, 0,
+                                std::as_writable_bytes(std::span(out))));
+    return out;
+  }
+
+  Logger log_{LogLevel::kOff};
+  FaultyObjectStore store_{std::make_unique<MemObjectStore>()};
+  BlockStore blocks_{
+      {.layout = {.block_size = kBlock}, .max_uploads = 2, .buffer_bytes = 4 * kBlock},
+      store_,
+      nullptr,
+      log_};
+};
+
+TEST_F(SliceWriterTest, StoresWhatWasWrittenWhateverThePieces) {
+  std::string expected;
+  SliceWriter writer(blocks_, 1);
+  for (int i = 0; expected.size() < 10 * kBlock; ++i) {
+    const std::string piece(static_cast<std::size_t>(1 + i * 997 % 30000),
+                            static_cast<char>('a' + i % 26));
+    ASSERT_OK(writer.Write(kCtx, static_cast<std::uint32_t>(expected.size()), AsBytes(piece)));
+    expected += piece;
+  }
+  ASSERT_OK(writer.Finish(kCtx));
+  EXPECT_EQ(ReadBack(writer), expected);
+  EXPECT_EQ(blocks_.budget().used(), 0u) << "buffers are given back";
+}
+
+TEST_F(SliceWriterTest, BytesCanBeRewrittenUntilTheirBlockHasLeft) {
+  SliceWriter writer(blocks_, 2);
+  ASSERT_OK(writer.Write(kCtx, 0, AsBytes("hello world")));
+  ASSERT_TRUE(writer.CanWrite(6, 5));
+  ASSERT_OK(writer.Write(kCtx, 6, AsBytes("there")));
+  EXPECT_FALSE(writer.CanWrite(20, 1)) << "a gap";
+  ASSERT_OK(writer.Write(kCtx, 11, AsBytes(std::string(kBlock, 'x'))));
+  EXPECT_FALSE(writer.CanWrite(0, 1)) << "the first block has left";
+  EXPECT_TRUE(writer.CanWrite(kBlock, 1));
+  ASSERT_OK(writer.Finish(kCtx));
+  EXPECT_EQ(ReadBack(writer), "hello there" + std::string(kBlock, 'x'));
+  EXPECT_FALSE(writer.CanWrite(writer.size(), 1)) << "sealed";
+}
+
+TEST_F(SliceWriterTest, ASliceEndsAtItsLargestSize) {
+  SliceWriter writer(blocks_, 3);
+  EXPECT_TRUE(writer.CanWrite(0, kMaxSliceSize));
+  EXPECT_FALSE(writer.CanWrite(0, kMaxSliceSize + 1));
+}
+
+TEST_F(SliceWriterTest, AFailedUploadIsReported) {
+  store_.Inject(Op::kPut, {.kind = Fault::Kind::kUnavailable});
+  SliceWriter writer(blocks_, 4);
+  ASSERT_OK(writer.Write(kCtx, 0, AsBytes("data")));
+  EXPECT_CODE(writer.Finish(kCtx), Code::kUnavailable);
+  EXPECT_CODE(writer.Finish(kCtx), Code::kUnavailable) << "and stays";
+}
+
+}  // namespace
+}  // namespace paddleop::volume

@@ -1,0 +1,175 @@
+#include "volume/format/chunk_view.h"
+#include "volume/meta/internal/store.h"
+
+namespace paddleop::volume {
+namespace {
+
+constexpr std::uint64_t kSliceBatch = 4096;
+
+Result<void> CheckFile(Ino ino, const std::optional<Attr>& attr) {
+  if (!attr) return NoInode(ino);
+  if (attr->type == FileType::kDirectory) {
+    return Fail(Code::kIsDirectory, "inode {} is a directory", ToInt(ino));
+  }
+  if (attr->type != FileType::kFile) {
+    return Fail(Code::kInvalid, "inode {} is no regular file", ToInt(ino));
+  }
+  return {};
+}
+
+Result<void> CheckChangeable(const Caller& caller, const Attr& attr) {
+  if ((attr.flags & (kFlagImmutable | kFlagAppend)) != 0) {
+    return Fail(Code::kPermission, "the file is immutable or append-only");
+  }
+  if (IsTrash(attr.parent)) return Fail(Code::kPermission, "the file is in the trash");
+  return CheckAccess(caller, attr, kMayWrite);
+}
+
+void AppendZeros(MetaTxn& txn, Ino ino, std::span<const ZeroRange> ranges) {
+  for (const ZeroRange& range : ranges) {
+    if (range.len == 0) continue;
+    const Slice zeros{.pos = range.pos, .id = 0, .size = 0, .off = 0, .len = range.len};
+    txn.AppendSlices(ino, range.index, std::span(&zeros, 1));
+  }
+}
+
+}  // namespace
+
+Result<std::vector<Slice>> EngineMetaStore::ReadSlices(const Context& ctx, Ino ino,
+                                                       std::uint32_t index) {
+  std::optional<std::vector<Slice>> slices;
+  RETURN_IF_ERROR(engine_->ReadOnce(ctx, ReadSet().Chunk(ino, index, &slices)));
+  if (slices) return *std::move(slices);
+  // No list: either all zeros, or no file any more.
+  ASSIGN_OR_RETURN([[maybe_unused]] const Attr attr, GetAttr(ctx, ino));
+  return std::vector<Slice>();
+}
+
+Result<std::uint64_t> EngineMetaStore::NewSliceId(const Context& ctx) {
+  RETURN_IF_ERROR(CheckWritable());
+  MutexLock lock(ids_mutex_);
+  if (next_slice_ == end_slice_) {
+    ASSIGN_OR_RETURN(next_slice_, engine_->AllocateSlices(ctx, kSliceBatch));
+    end_slice_ = next_slice_ + kSliceBatch;
+  }
+  return next_slice_++;
+}
+
+Result<Attr> EngineMetaStore::WriteSlice(const Context& ctx, Ino ino, std::uint32_t index,
+                                         const Slice& slice, Timestamp mtime) {
+  if (slice.id == 0 || slice.len == 0 || slice.size > kMaxSliceSize ||
+      std::uint64_t{slice.off} + slice.len > slice.size ||
+      std::uint64_t{slice.pos} + slice.len > kChunkSize) {
+    return Fail(Code::kInvalid, "slice {}: [{}, +{}) of {} bytes at {} of a chunk", slice.id,
+                slice.off, slice.len, slice.size, slice.pos);
+  }
+  const std::uint64_t end = std::uint64_t{index} * kChunkSize + slice.pos + slice.len;
+  if (end > kMaxFileSize)
+    return Fail(Code::kInvalid, "file of {} bytes: at most {}", end, kMaxFileSize);
+  Attr result;
+  RETURN_IF_ERROR(Run(ctx, [&](MetaTxn& txn, Changes& changes) -> Result<void> {
+    std::optional<Attr> attr;
+    RETURN_IF_ERROR(txn.Read(ReadSet().Attr(ino, &attr)));
+    RETURN_IF_ERROR(CheckFile(ino, attr));
+    const DirUsage before = UsageOf(*attr);
+    attr->length = std::max(attr->length, end);
+    DirUsage delta = UsageOf(*attr);
+    delta += -before;
+    if (delta.space > 0) RETURN_IF_ERROR(CheckRoom(ctx, attr->parent, delta.space, 0));
+    RETURN_IF_ERROR(AccountFile(ctx, txn, changes, ino, *attr, delta));
+    changes.usage.space = delta.space;
+    attr->mtime = mtime;
+    attr->ctime = Now();
+    // The reference first: a reader of the count must never see a record without it.
+    txn.NewSlice({.id = slice.id, .size = slice.size}, 1);
+    txn.AppendSlices(ino, index, std::span(&slice, 1));
+    txn.UpdateNode(ino, *attr);
+    result = *attr;
+    return {};
+  }));
+  return result;
+}
+
+Result<Attr> EngineMetaStore::ChangeLength(const Context& ctx, MetaTxn& txn, Changes& changes,
+                                           Ino ino, Attr attr, std::uint64_t length,
+                                           const Timestamp& now) {
+  const std::uint64_t before = attr.length;
+  const DirUsage old_usage = UsageOf(attr);
+  std::vector<std::uint32_t> existing;
+  const auto first = static_cast<std::uint32_t>(std::min(before, length) / kChunkSize);
+  const auto last = static_cast<std::uint32_t>(std::max(before, length) / kChunkSize);
+  if (last > first + 1) {
+    RETURN_IF_ERROR(txn.Read(ReadSet().ChunkIndexes(ino, first + 1, last - 1, &existing)));
+  }
+  attr.length = length;
+  DirUsage delta = UsageOf(attr);
+  delta += -old_usage;
+  if (delta.space > 0) RETURN_IF_ERROR(CheckRoom(ctx, attr.parent, delta.space, 0));
+  RETURN_IF_ERROR(AccountFile(ctx, txn, changes, ino, attr, delta));
+  changes.usage.space += delta.space;
+  AppendZeros(txn, ino, TruncationRanges(before, length, existing));
+  attr.mtime = attr.ctime = now;
+  txn.UpdateNode(ino, attr);
+  return attr;
+}
+
+Result<Attr> EngineMetaStore::Truncate(const Context& ctx, const Caller& caller, Ino ino,
+                                       std::uint64_t length) {
+  if (length > kMaxFileSize) {
+    return Fail(Code::kInvalid, "file of {} bytes: at most {}", length, kMaxFileSize);
+  }
+  Attr result;
+  RETURN_IF_ERROR(Run(ctx, [&](MetaTxn& txn, Changes& changes) -> Result<void> {
+    std::optional<Attr> attr;
+    RETURN_IF_ERROR(txn.Read(ReadSet().Attr(ino, &attr)));
+    RETURN_IF_ERROR(CheckFile(ino, attr));
+    RETURN_IF_ERROR(CheckChangeable(caller, *attr));
+    result = *attr;
+    if (attr->length == length) return {};
+    ASSIGN_OR_RETURN(result, ChangeLength(ctx, txn, changes, ino, *attr, length, Now()));
+    return {};
+  }));
+  return result;
+}
+
+Result<Attr> EngineMetaStore::Fallocate(const Context& ctx, const Caller& caller, Ino ino,
+                                        FallocateMode mode, std::uint64_t offset,
+                                        std::uint64_t length) {
+  if (length == 0) return Fail(Code::kInvalid, "an empty range");
+  if (offset > kMaxFileSize || length > kMaxFileSize - offset) {
+    return Fail(Code::kInvalid, "range ends beyond the largest file of {} bytes", kMaxFileSize);
+  }
+  const bool zero = mode == FallocateMode::kPunchHole || mode == FallocateMode::kZeroRange ||
+                    mode == FallocateMode::kZeroRangeKeepSize;
+  const bool grow = mode == FallocateMode::kExtend || mode == FallocateMode::kZeroRange;
+  Attr result;
+  RETURN_IF_ERROR(Run(ctx, [&](MetaTxn& txn, Changes& changes) -> Result<void> {
+    const Timestamp now = Now();
+    std::optional<Attr> attr;
+    RETURN_IF_ERROR(txn.Read(ReadSet().Attr(ino, &attr)));
+    RETURN_IF_ERROR(CheckFile(ino, attr));
+    if ((attr->flags & kFlagImmutable) != 0)
+      return Fail(Code::kPermission, "the file is immutable");
+    if (mode != FallocateMode::kExtend && (attr->flags & kFlagAppend) != 0) {
+      return Fail(Code::kPermission, "the file is append-only");
+    }
+    if (IsTrash(attr->parent)) return Fail(Code::kPermission, "the file is in the trash");
+    RETURN_IF_ERROR(CheckAccess(caller, *attr, kMayWrite));
+    result = *attr;
+    const std::uint64_t end = offset + length;
+    const std::uint64_t old_length = attr->length;
+    if (grow && end > old_length) {
+      ASSIGN_OR_RETURN(result, ChangeLength(ctx, txn, changes, ino, *attr, end, now));
+    } else if (zero && offset < old_length) {
+      result.mtime = result.ctime = now;
+      txn.UpdateNode(ino, result);
+    }
+    if (zero && offset < old_length) {
+      AppendZeros(txn, ino, PunchRanges(offset, std::min(end, old_length) - offset));
+    }
+    return {};
+  }));
+  return result;
+}
+
+}  // namespace paddleop::volume

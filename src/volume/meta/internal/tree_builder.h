@@ -1,0 +1,50 @@
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "volume/meta/internal/engine.h"
+#include "volume/meta/tree.h"
+
+namespace paddleop::volume {
+
+// Collects the parts of a tree in any order and puts them in place.
+class TreeBuilder final : public TreeSink {
+ public:
+  TreeBuilder(Ino root, bool with_slices);
+
+  Result<void> Node(Ino ino, const Attr& attr) override;
+  Result<void> Entry(Ino parent, std::string_view name, const Edge& edge) override;
+  Result<void> Chunk(Ino ino, std::uint32_t index, std::span<const Slice> slices) override;
+
+  // The tree of all that hangs together with the root. kNotFound if the root is missing.
+  Result<Tree> Build() &&;
+
+ private:
+  struct PendingEntry {
+    Ino parent;
+    Ino child;
+    std::uint64_t offset : 40;
+    std::uint64_t size : 8;
+    std::uint64_t unused : 16;
+  };
+  struct PendingRecord {
+    Ino ino;
+    std::uint32_t index;
+    Slice slice;
+  };
+
+  void SortNodes();
+  void PlaceEntries();
+  // Drops what the root does not lead to.
+  void DropUnreachable();
+  void PlaceSlices();
+
+  Tree tree_;
+  std::vector<PendingEntry> entries_;
+  std::vector<PendingRecord> records_;
+  std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint32_t> owners_;
+};
+
+}  // namespace paddleop::volume

@@ -1,0 +1,67 @@
+#include "volume/meta/internal/store.h"
+
+namespace paddleop::volume {
+namespace {
+
+struct Frame {
+  Ino parent;
+  std::string name;
+  Ino ino;
+  std::vector<std::pair<std::string, Ino>> directories;  // still to be removed
+};
+
+}  // namespace
+
+// Depth first, with a stack of its own: a tree may be deeper than a thread's stack. Each directory
+// is read from its beginning again and again, as what was read is gone by then.
+Result<RemoveTreeDone> EngineMetaStore::RemoveTree(const Context& ctx, const Caller& caller,
+                                                   Ino parent, std::string_view name,
+                                                   const RemoveTreeOptions& options) {
+  RETURN_IF_ERROR(ValidateName(name));
+  RETURN_IF_ERROR(CheckWritable());
+  RemoveTreeDone done;
+  ASSIGN_OR_RETURN(const auto found, engine_->FindEntry(ctx, parent, name));
+  if (!found) return NoEntry(parent, name);
+  if (found->edge.type != FileType::kDirectory) {
+    RETURN_IF_ERROR(Unlink(ctx, caller, parent, name, options.skip_trash));
+    done.removed = 1;
+    return done;
+  }
+  std::vector<Frame> stack;
+  stack.push_back(
+      {.parent = parent, .name = std::string(name), .ino = found->edge.ino, .directories = {}});
+  while (!stack.empty()) {
+    RETURN_IF_ERROR(ctx.Check());
+    Frame& frame = stack.back();
+    if (!frame.directories.empty()) {
+      auto [child, ino] = std::move(frame.directories.back());
+      frame.directories.pop_back();
+      const Ino above = frame.ino;
+      stack.push_back({.parent = above, .name = std::move(child), .ino = ino, .directories = {}});
+      continue;
+    }
+    ASSIGN_OR_RETURN(DirPage page, engine_->ReadDir(ctx, frame.ino, "", engine_->BatchSize(),
+                                                    /*with_attrs=*/false));
+    if (page.entries.empty() && page.next.empty()) {
+      RETURN_IF_ERROR(Rmdir(ctx, caller, frame.parent, frame.name, options.skip_trash));
+      ++done.removed;
+      stack.pop_back();
+      continue;
+    }
+    std::vector<std::string> files;
+    for (DirEntry& entry : page.entries) {
+      if (entry.type == FileType::kDirectory) {
+        frame.directories.emplace_back(std::move(entry.name), entry.ino);
+      } else {
+        files.push_back(std::move(entry.name));
+      }
+    }
+    if (files.empty()) continue;
+    ASSIGN_OR_RETURN(const std::uint64_t removed,
+                     UnlinkMany(ctx, caller, frame.ino, files, options.skip_trash));
+    done.removed += removed;
+  }
+  return done;
+}
+
+}  // namespace paddleop::volume

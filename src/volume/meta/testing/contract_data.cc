@@ -1,0 +1,521 @@
+// Data of files, deletion, trash, quotas, sessions, bulk operations.
+#include <gmock/gmock.h>
+
+#include <mutex>
+#include <thread>
+
+#include "volume/format/chunk_view.h"
+#include "volume/format/trash.h"
+#include "volume/meta/testing/meta_contract.h"
+
+namespace paddleop::volume::testing {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using ::testing::UnorderedElementsAre;
+
+namespace {
+
+Slice Whole(std::uint64_t id, std::uint32_t size, std::uint32_t pos = 0) {
+  return {.pos = pos, .id = id, .size = size, .off = 0, .len = size};
+}
+
+// Remembers which slices were deleted.
+class DeletedSlices {
+ public:
+  MetaStore::SliceDeleter Deleter() {
+    return [this](const Context&, SliceKey slice) {
+      const std::scoped_lock lock(mutex_);
+      slices_.push_back(slice.id);
+      return Result<void>();
+    };
+  }
+  std::vector<std::uint64_t> ids() {
+    const std::scoped_lock lock(mutex_);
+    return slices_;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<std::uint64_t> slices_;
+};
+
+NewFile PackedFile(Ino parent, std::string name, std::uint64_t id, std::uint32_t size,
+                   std::uint32_t off, std::uint32_t len) {
+  NewFile file;
+  file.parent = parent;
+  file.name = std::move(name);
+  file.length = len;
+  file.mtime = {.seconds = 1600000000, .nanos = 7};
+  file.chunks = {
+      {.index = 0, .slices = {{.pos = 0, .id = id, .size = size, .off = off, .len = len}}}};
+  return file;
+}
+
+}  // namespace
+
+TEST_P(MetaStoreContract, SlicesAreKeptInWriteOrder) {
+  const Ino file = MakeFile(kRootIno, "a");
+  EXPECT_THAT(*store_->ReadSlices(ctx_, file, 0), IsEmpty());
+  const auto one = store_->NewSliceId(ctx_);
+  const auto two = store_->NewSliceId(ctx_);
+  ASSERT_OK(one);
+  ASSERT_OK(two);
+  EXPECT_NE(*one, 0U);
+  EXPECT_NE(*one, *two);
+  const Timestamp mtime{.seconds = 1700000000, .nanos = 42};
+  const auto written = store_->WriteSlice(ctx_, file, 0, Whole(*one, 5000), mtime);
+  ASSERT_OK(written);
+  EXPECT_EQ(written->length, 5000U);
+  EXPECT_EQ(written->mtime, mtime);
+  ASSERT_OK(store_->WriteSlice(ctx_, file, 0, Whole(*two, 10, 100), mtime));
+  EXPECT_THAT(*store_->ReadSlices(ctx_, file, 0),
+              ElementsAre(Whole(*one, 5000), Whole(*two, 10, 100)));
+  EXPECT_EQ(store_->GetAttr(ctx_, file)->length, 5000U);
+  EXPECT_CODE(store_->ReadSlices(ctx_, Ino{999}, 0), Code::kNotFound);
+  EXPECT_CODE(store_->WriteSlice(ctx_, Ino{999}, 0, Whole(77, 5), mtime), Code::kNotFound);
+  EXPECT_CODE(store_->WriteSlice(ctx_, kRootIno, 0, Whole(77, 5), mtime), Code::kIsDirectory);
+  ExpectConsistent();
+}
+
+TEST_P(MetaStoreContract, RecordsWithZeroBytesInThem) {
+  const Ino file = MakeFile(kRootIno, "a");
+  std::vector<Slice> expected;
+  for (int i = 0; i < 20; ++i) {
+    const auto id = store_->NewSliceId(ctx_);
+    ASSERT_OK(id);
+    expected.push_back(Whole(*id, 256, static_cast<std::uint32_t>(i) * 256));
+    ASSERT_OK(store_->WriteSlice(ctx_, file, 3, expected.back(), {}));
+  }
+  EXPECT_EQ(*store_->ReadSlices(ctx_, file, 3), expected);
+  EXPECT_EQ(store_->GetAttr(ctx_, file)->length, 3 * kChunkSize + 20 * 256);
+}
+
+TEST_P(MetaStoreContract, TruncateHidesOldData) {
+  const Ino file = MakeFile(kRootIno, "a", 10000);
+  const Slice data = store_->ReadSlices(ctx_, file, 0)->front();
+  ASSERT_OK(store_->Truncate(ctx_, root_, file, 4000));
+  ExpectConsistent();
+  ASSERT_OK(store_->Truncate(ctx_, root_, file, 3 * kChunkSize + 5));
+  ExpectConsistent();
+  const auto slices = store_->ReadSlices(ctx_, file, 0);
+  ASSERT_OK(slices);
+  const auto view = BuildChunkView(*slices, static_cast<std::uint32_t>(kChunkSize));
+  ASSERT_EQ(view.size(), 2U);
+  EXPECT_EQ(view[0].id, data.id);
+  EXPECT_EQ(view[0].len, 4000U);
+  EXPECT_EQ(view[1].id, 0U);
+  const auto attr = store_->SetAttr(ctx_, root_, file, {.length = 100});
+  ASSERT_OK(attr);
+  EXPECT_EQ(attr->length, 100U);
+  EXPECT_CODE(store_->Truncate(ctx_, root_, kRootIno, 0), Code::kIsDirectory);
+  EXPECT_CODE(store_->Truncate(ctx_, root_, file, kMaxFileSize + 1), Code::kInvalid);
+  ExpectConsistent();
+}
+
+TEST_P(MetaStoreContract, Fallocate) {
+  const Ino file = MakeFile(kRootIno, "a", 10000);
+  auto length = [&] { return store_->GetAttr(ctx_, file)->length; };
+  ASSERT_OK(store_->Fallocate(ctx_, root_, file, FallocateMode::kKeepSize, 0, 50000));
+  EXPECT_EQ(length(), 10000U);
+  ASSERT_OK(store_->Fallocate(ctx_, root_, file, FallocateMode::kExtend, 5000, 15000));
+  EXPECT_EQ(length(), 20000U);
+  ASSERT_OK(store_->Fallocate(ctx_, root_, file, FallocateMode::kPunchHole, 100, 200));
+  ASSERT_OK(store_->Fallocate(ctx_, root_, file, FallocateMode::kPunchHole, 19000, 20000));
+  EXPECT_EQ(length(), 20000U);
+  ASSERT_OK(store_->Fallocate(ctx_, root_, file, FallocateMode::kZeroRange, 9000, 20000));
+  EXPECT_EQ(length(), 29000U);
+  const auto view = BuildChunkView(*store_->ReadSlices(ctx_, file, 0), 29000);
+  ASSERT_EQ(view.size(), 4U);
+  EXPECT_EQ(view[1].id, 0U);
+  EXPECT_EQ(view[1].len, 200U);
+  EXPECT_EQ(view[2].off, 300U);
+  EXPECT_EQ(view[2].len, 8700U);
+  EXPECT_CODE(store_->Fallocate(ctx_, root_, file, FallocateMode::kExtend, 0, 0), Code::kInvalid);
+  ExpectConsistent();
+}
+
+TEST_P(MetaStoreContract, CopiesShareSlices) {
+  DeletedSlices deleted;
+  store_->SetSliceDeleter(deleted.Deleter());
+  const Ino from = MakeFile(kRootIno, "a", 10000);
+  const std::uint64_t id = store_->ReadSlices(ctx_, from, 0)->front().id;
+  const Ino to = MakeFile(kRootIno, "b");
+  EXPECT_EQ(*store_->CopyRange(ctx_, from, 1000, to, kChunkSize - 100, 5000), 5000U);
+  EXPECT_EQ(*store_->CopyRange(ctx_, from, 9000, to, 0, 5000), 1000U);
+  EXPECT_EQ(store_->GetAttr(ctx_, to)->length, kChunkSize + 4900);
+  EXPECT_THAT(*store_->ReadSlices(ctx_, to, 1),
+              ElementsAre(Slice{.pos = 0, .id = id, .size = 10000, .off = 1100, .len = 4900}));
+  ExpectConsistent();
+  ASSERT_OK(store_->Unlink(ctx_, root_, kRootIno, "a"));
+  ASSERT_OK(store_->DrainDeletions(ctx_));
+  EXPECT_THAT(deleted.ids(), IsEmpty());
+  ExpectConsistent();
+  ASSERT_OK(store_->Unlink(ctx_, root_, kRootIno, "b"));
+  ASSERT_OK(store_->DrainDeletions(ctx_));
+  EXPECT_THAT(deleted.ids(), ElementsAre(id));
+  ExpectConsistent();
+}
+
+TEST_P(MetaStoreContract, DeletedFilesWaitForSomeoneWhoCanDelete) {
+  const Ino file = MakeFile(kRootIno, "a", 10000);
+  const std::uint64_t id = store_->ReadSlices(ctx_, file, 0)->front().id;
+  ASSERT_OK(store_->Unlink(ctx_, root_, kRootIno, "a"));
+  const auto waiting = store_->ListDeletedFiles(ctx_, 10);
+  ASSERT_OK(waiting);
+  ASSERT_EQ(waiting->size(), 1U);
+  EXPECT_EQ(waiting->front().ino, file);
+  EXPECT_EQ(waiting->front().length, 10000U);
+
+  DeletedSlices deleted;
+  auto other = OpenAnother();
+  other->SetSliceDeleter(deleted.Deleter());
+  ASSERT_OK(other->RunMaintenance(ctx_, /*ignore_leases=*/false));
+  EXPECT_THAT(deleted.ids(), IsEmpty())
+      << "within its first hour it is left to the one that deleted it";
+  ASSERT_OK(other->RunMaintenance(ctx_, /*ignore_leases=*/true));
+  EXPECT_THAT(deleted.ids(), ElementsAre(id));
+  EXPECT_THAT(*store_->ListDeletedFiles(ctx_, 10), IsEmpty());
+  ExpectConsistent();
+}
+
+TEST_P(MetaStoreContract, ASliceWhoseObjectsStayIsTriedAgain) {
+  bool fail = true;
+  int calls = 0;
+  store_->SetSliceDeleter([&](const Context&, SliceKey) -> Result<void> {
+    ++calls;
+    if (fail) return Fail(Code::kUnavailable, "store is away");
+    return {};
+  });
+  MakeFile(kRootIno, "a", 10);
+  ASSERT_OK(store_->Unlink(ctx_, root_, kRootIno, "a"));
+  ASSERT_OK(store_->DrainDeletions(ctx_));
+  EXPECT_EQ(calls, 1);
+  fail = false;
+  ASSERT_OK(store_->RunMaintenance(ctx_, /*ignore_leases=*/true));
+  EXPECT_EQ(calls, 2);
+  ASSERT_OK(store_->RunMaintenance(ctx_, /*ignore_leases=*/true));
+  EXPECT_EQ(calls, 2);
+}
+
+TEST_P(MetaStoreContract, AnOpenFileOutlivesItsLastName) {
+  DeletedSlices deleted;
+  store_->SetSliceDeleter(deleted.Deleter());
+  ASSERT_OK(store_->OpenSession(ctx_, {.version = "1.3.1", .host_name = "h", .mount_point = "m"}));
+  const Ino file = MakeFile(kRootIno, "a", 10);
+  ASSERT_OK(store_->Open(ctx_, root_, file, kMayRead));
+  ASSERT_OK(store_->Unlink(ctx_, root_, kRootIno, "a"));
+  const auto attr = store_->GetAttr(ctx_, file);
+  ASSERT_OK(attr);
+  EXPECT_EQ(attr->nlink, 0U);
+  const auto id = store_->NewSliceId(ctx_);
+  EXPECT_OK(store_->WriteSlice(ctx_, file, 0, Whole(*id, 9000), {}));
+  ASSERT_OK(store_->Close(ctx_, file));
+  EXPECT_CODE(store_->GetAttr(ctx_, file), Code::kNotFound);
+  ASSERT_OK(store_->DrainDeletions(ctx_));
+  EXPECT_EQ(deleted.ids().size(), 2U);
+  ExpectConsistent();
+}
+
+TEST_P(MetaStoreContract, DeadClientsAreCleanedUpAfter) {
+  const Ino file = MakeFile(kRootIno, "a", 10);
+  paddleop::testing::ManualClock clock(std::chrono::system_clock::now());
+  {
+    MetaOptions options;
+    options.clock = &clock;
+    auto dying = OpenAnother(options);
+    ASSERT_OK(dying->OpenSession(ctx_, {.host_name = "h", .mount_point = "m"}));
+    ASSERT_OK(dying->Open(ctx_, root_, file, kMayRead));
+    ASSERT_OK(dying->Unlink(ctx_, root_, kRootIno, "a"));
+    ASSERT_EQ(store_->ListSessions(ctx_)->size(), 1U);
+    // Others leave it alone while it lives...
+    ASSERT_OK(store_->RunMaintenance(ctx_, /*ignore_leases=*/true));
+    EXPECT_OK(store_->GetAttr(ctx_, file));
+    // ...and clean up when its time is over.
+    paddleop::testing::ManualClock later(std::chrono::system_clock::now() +
+                                         std::chrono::minutes(5));
+    MetaOptions late;
+    late.clock = &later;
+    auto heir = OpenAnother(late);
+    ASSERT_OK(heir->RunMaintenance(ctx_, /*ignore_leases=*/true));
+    EXPECT_CODE(store_->GetAttr(ctx_, file), Code::kNotFound);
+    EXPECT_THAT(*store_->ListSessions(ctx_), IsEmpty());
+  }
+  ExpectConsistent();
+}
+
+TEST_P(MetaStoreContract, ACleanExitLeavesNoSession) {
+  {
+    auto other = OpenAnother();
+    ASSERT_OK(other->OpenSession(ctx_, {.host_name = "h", .mount_point = "m"}));
+    const auto sessions = store_->ListSessions(ctx_);
+    ASSERT_OK(sessions);
+    ASSERT_EQ(sessions->size(), 1U);
+    EXPECT_THAT(sessions->front().info_json, ::testing::HasSubstr("\"HostName\":\"h\""));
+  }
+  EXPECT_THAT(*store_->ListSessions(ctx_), IsEmpty());
+}
+
+TEST_P(MetaStoreContract, TrashKeepsWhatIsRemoved) {
+  Setting setting = TestSetting();
+  setting.trash_days = 1;
+  Reformat(setting);
+  const Ino dir = MakeDir(kRootIno, "d");
+  const Ino file = MakeFile(dir, "f", 5000);
+  const Ino over = MakeFile(dir, "g", 6000);
+  ASSERT_OK(store_->Unlink(ctx_, root_, dir, "f"));
+  MakeFile(dir, "h", 1);
+  ASSERT_OK(store_->Rename(ctx_, root_, dir, "h", dir, "g", RenameMode::kReplace));
+  ASSERT_OK(store_->RemoveTree(ctx_, root_, kRootIno, "d", {}));
+  EXPECT_THAT(List(kRootIno), IsEmpty());
+
+  const auto trash = store_->Lookup(ctx_, root_, kRootIno, ".trash");
+  ASSERT_OK(trash);
+  EXPECT_EQ(trash->ino, kTrashIno);
+  const auto hours = List(kTrashIno);
+  ASSERT_FALSE(hours.empty());
+  const auto hour = store_->Lookup(ctx_, root_, kTrashIno, hours.front());
+  ASSERT_OK(hour);
+  const auto name = [](Ino parent, Ino ino, const char* text) {
+    return TrashEntryName(parent, ino, text);
+  };
+  EXPECT_OK(store_->Lookup(ctx_, root_, hour->ino, name(dir, file, "f")));
+  EXPECT_OK(store_->Lookup(ctx_, root_, hour->ino, name(dir, over, "g")));
+  EXPECT_OK(store_->Lookup(ctx_, root_, hour->ino, name(kRootIno, dir, "d")));
+  EXPECT_EQ(store_->GetAttr(ctx_, file)->parent, hour->ino);
+  EXPECT_CODE(store_->SetAttr(ctx_, root_, file, {.mode = 0777}), Code::kPermission);
+  EXPECT_CODE(store_->Mkdir(ctx_, root_, hour->ino, "x", 0755), Code::kNotFound);
+  EXPECT_CODE(store_->Mkdir(ctx_, root_, dir, "x", 0755), Code::kNotFound);
+
+  // Out of the trash again.
+  ASSERT_OK(store_->Rename(ctx_, root_, hour->ino, name(dir, file, "f"), kRootIno, "back",
+                           RenameMode::kReplace));
+  EXPECT_EQ(store_->Lookup(ctx_, root_, kRootIno, "back")->ino, file);
+
+  // Nothing is old enough yet; two days later everything is.
+  ASSERT_OK(store_->RunMaintenance(ctx_, /*ignore_leases=*/true));
+  EXPECT_EQ(List(kTrashIno), hours);
+  paddleop::testing::ManualClock later(std::chrono::system_clock::now() + std::chrono::hours(48));
+  MetaOptions options;
+  options.clock = &later;
+  auto heir = OpenAnother(options);
+  DeletedSlices deleted;
+  heir->SetSliceDeleter(deleted.Deleter());
+  ASSERT_OK(heir->RunMaintenance(ctx_, /*ignore_leases=*/true));
+  ASSERT_OK(heir->DrainDeletions(ctx_));
+  EXPECT_THAT(List(kTrashIno), IsEmpty());
+  EXPECT_EQ(deleted.ids().size(), 2U);
+  ExpectConsistent();
+}
+
+TEST_P(MetaStoreContract, HardLinksGoToTheTrashOnce) {
+  Setting setting = TestSetting();
+  setting.trash_days = 1;
+  Reformat(setting);
+  const Ino file = MakeFile(kRootIno, "a", 10);
+  ASSERT_OK(store_->Link(ctx_, root_, file, kRootIno, "b"));
+  ASSERT_OK(store_->Unlink(ctx_, root_, kRootIno, "a"));
+  EXPECT_EQ(store_->GetAttr(ctx_, file)->nlink, 2U);
+  ASSERT_OK(store_->Link(ctx_, root_, file, kRootIno, "a"));
+  ASSERT_OK(store_->Unlink(ctx_, root_, kRootIno, "a"));
+  EXPECT_EQ(store_->GetAttr(ctx_, file)->nlink, 2U) << "the like of it is in the trash already";
+  EXPECT_OK(store_->Lookup(ctx_, root_, kRootIno, "b"));
+}
+
+TEST_P(MetaStoreContract, TheVolumeHasLimits) {
+  Setting setting = TestSetting();
+  setting.capacity = 40960;
+  setting.inodes = 5;
+  Reformat(setting);
+  const Ino file = MakeFile(kRootIno, "a", 10000);
+  EXPECT_CODE(store_->Truncate(ctx_, root_, file, 50000), Code::kNoSpace);
+  for (int i = 0; i < 4; ++i) MakeFile(kRootIno, "f" + std::to_string(i));
+  EXPECT_CODE(store_->Mkdir(ctx_, root_, kRootIno, "d", 0755), Code::kNoSpace);
+  ASSERT_OK(store_->Unlink(ctx_, root_, kRootIno, "f0"));
+  EXPECT_OK(store_->Mkdir(ctx_, root_, kRootIno, "d", 0755));
+  const auto stat = store_->GetStatFs(ctx_);
+  ASSERT_OK(stat);
+  EXPECT_EQ(stat->total_space, 40960U);
+  EXPECT_EQ(stat->available_inodes, 0U);
+}
+
+TEST_P(MetaStoreContract, DirectoriesHaveQuotas) {
+  const Ino dir = MakeDir(kRootIno, "d");
+  const Ino sub = MakeDir(dir, "s");
+  MakeFile(sub, "f", 5000);
+  const auto quota = store_->SetDirQuota(ctx_, dir, 40960, 4);
+  ASSERT_OK(quota);
+  EXPECT_EQ(quota->used_space, 4096 + 8192);
+  EXPECT_EQ(quota->used_inodes, 2);
+  const Ino file = MakeFile(sub, "g");
+  EXPECT_CODE(store_->Truncate(ctx_, root_, file, 100000), Code::kQuota);
+  MakeFile(dir, "h");
+  EXPECT_CODE(store_->Mkdir(ctx_, root_, sub, "i", 0755), Code::kQuota);
+  EXPECT_EQ(store_->GetDirQuota(ctx_, dir)->used_inodes, 4);
+  // A tree moves out with all it holds, and back in.
+  ASSERT_OK(store_->Rename(ctx_, root_, dir, "s", kRootIno, "s", RenameMode::kReplace));
+  EXPECT_EQ(store_->GetDirQuota(ctx_, dir)->used_inodes, 1);
+  EXPECT_EQ(store_->GetDirQuota(ctx_, dir)->used_space, 4096);
+  ASSERT_OK(store_->Rename(ctx_, root_, kRootIno, "s", dir, "s", RenameMode::kReplace));
+  EXPECT_EQ(store_->GetDirQuota(ctx_, dir)->used_inodes, 4);
+  ASSERT_OK(store_->RemoveTree(ctx_, root_, dir, "s", {}));
+  EXPECT_EQ(store_->GetDirQuota(ctx_, dir)->used_inodes, 1);
+  ASSERT_OK(store_->RemoveDirQuota(ctx_, dir));
+  EXPECT_CODE(store_->GetDirQuota(ctx_, dir), Code::kNotFound);
+  ExpectConsistent();
+}
+
+TEST_P(MetaStoreContract, CommitsPackedFiles) {
+  DeletedSlices deleted;
+  store_->SetSliceDeleter(deleted.Deleter());
+  const Ino dir = MakeDir(kRootIno, "d");
+  const auto pack = store_->NewSliceId(ctx_);
+  ASSERT_OK(pack);
+  std::vector<NewFile> files = {PackedFile(dir, "a", *pack, 300, 0, 100),
+                                PackedFile(dir, "b", *pack, 300, 100, 100),
+                                PackedFile(dir, "c", *pack, 300, 200, 100)};
+  NewFile link;
+  link.parent = dir;
+  link.name = "l";
+  link.type = FileType::kSymlink;
+  link.symlink_target = "a";
+  files.push_back(link);
+  const auto answers = store_->CommitFiles(ctx_, files, {});
+  ASSERT_EQ(answers.size(), 4U);
+  for (const auto& answer : answers) ASSERT_OK(answer);
+  const auto found = store_->Lookup(ctx_, root_, dir, "b");
+  ASSERT_OK(found);
+  EXPECT_EQ(found->ino, *answers[1]);
+  EXPECT_EQ(found->attr.length, 100U);
+  EXPECT_EQ(found->attr.mtime, files[1].mtime);
+  EXPECT_EQ(*store_->ReadSlices(ctx_, found->ino, 0), files[1].chunks[0].slices);
+  EXPECT_EQ(*store_->ReadLink(ctx_, *answers[3]), "a");
+  ExpectConsistent();
+
+  // One by one they go; the pack goes with the last.
+  for (const char* name : {"a", "b"}) ASSERT_OK(store_->Unlink(ctx_, root_, dir, name));
+  ASSERT_OK(store_->DrainDeletions(ctx_));
+  EXPECT_THAT(deleted.ids(), IsEmpty());
+  ASSERT_OK(store_->Unlink(ctx_, root_, dir, "c"));
+  ASSERT_OK(store_->DrainDeletions(ctx_));
+  EXPECT_THAT(deleted.ids(), ElementsAre(*pack));
+  ExpectConsistent();
+}
+
+TEST_P(MetaStoreContract, CommitAnswersForEachFile) {
+  DeletedSlices deleted;
+  store_->SetSliceDeleter(deleted.Deleter());
+  const Ino old = MakeFile(kRootIno, "old", 10);
+  const std::uint64_t old_slice = store_->ReadSlices(ctx_, old, 0)->front().id;
+  const Ino dir = MakeDir(kRootIno, "dir");
+  const auto pack = store_->NewSliceId(ctx_);
+  ASSERT_OK(pack);
+  const std::vector<NewFile> files = {PackedFile(kRootIno, "old", *pack, 300, 0, 100),
+                                      PackedFile(kRootIno, "dir", *pack, 300, 0, 100),
+                                      PackedFile(Ino{999}, "x", *pack, 300, 0, 100),
+                                      PackedFile(old, "x", *pack, 300, 0, 100),
+                                      PackedFile(dir, "new", *pack, 300, 100, 100),
+                                      PackedFile(dir, "new", *pack, 300, 200, 100),
+                                      PackedFile(dir, "bad", *pack, 300, 250, 100)};
+  auto answers = store_->CommitFiles(ctx_, files, {});
+  EXPECT_CODE(answers[0], Code::kAlreadyExists);
+  EXPECT_CODE(answers[1], Code::kAlreadyExists);
+  EXPECT_CODE(answers[2], Code::kNotFound);
+  EXPECT_CODE(answers[3], Code::kNotDirectory);
+  EXPECT_OK(answers[4]);
+  EXPECT_CODE(answers[5], Code::kAlreadyExists);
+  EXPECT_CODE(answers[6], Code::kInvalid);
+  ExpectConsistent();
+
+  // Again, now replacing: the pack has a reference already.
+  CommitOptions options;
+  options.replace = true;
+  options.existing_slices = {{.id = *pack, .size = 300}};
+  answers = store_->CommitFiles(ctx_, std::span(files).first(2), options);
+  ASSERT_OK(answers[0]);
+  EXPECT_NE(*answers[0], old);
+  EXPECT_CODE(answers[1], Code::kIsDirectory);
+  ASSERT_OK(store_->DrainDeletions(ctx_));
+  EXPECT_THAT(deleted.ids(), ElementsAre(old_slice));
+  ExpectConsistent();
+}
+
+TEST_P(MetaStoreContract, CommitsMoreThanOneBatch) {
+  const Ino dir = MakeDir(kRootIno, "d");
+  std::vector<NewFile> files;
+  for (int i = 0; i < 5000; ++i) {
+    const std::uint64_t pack = 1'000'000 + static_cast<std::uint64_t>(i) / 100;
+    files.push_back(PackedFile(dir, "f" + std::to_string(i), pack, 4096,
+                               static_cast<std::uint32_t>(i % 100) * 40, 40));
+  }
+  for (const auto& answer : store_->CommitFiles(ctx_, files, {})) ASSERT_OK(answer);
+  ExpectConsistent();
+  const auto removed = store_->RemoveTree(ctx_, root_, kRootIno, "d", {.skip_trash = true});
+  ASSERT_OK(removed);
+  EXPECT_EQ(removed->removed, 5001U);
+  EXPECT_THAT(List(kRootIno), IsEmpty());
+}
+
+TEST_P(MetaStoreContract, LoadsTrees) {
+  const Ino dir = MakeDir(kRootIno, "d");
+  const Ino file = MakeFile(dir, "f", 5000);
+  MakeFile(kRootIno, "other");
+  ASSERT_OK(store_->Link(ctx_, root_, file, dir, "g"));
+  for (const Ino root : {kRootIno, dir}) {
+    const auto tree = store_->LoadTree(ctx_, root, /*with_slices=*/true);
+    ASSERT_OK(tree);
+    EXPECT_EQ(tree->node_count(), root == kRootIno ? 4U : 2U);
+    const auto node = tree->Lookup(tree->Find(dir), "f");
+    ASSERT_NE(node, Tree::kNone);
+    EXPECT_EQ(node, tree->Lookup(tree->Find(dir), "g"));
+    EXPECT_EQ(tree->Lookup(tree->Find(dir), "x"), Tree::kNone);
+    EXPECT_EQ(tree->ino(node), file);
+    EXPECT_EQ(tree->attr(node), *store_->GetAttr(ctx_, file));
+    EXPECT_EQ(tree->Slices(node, 0), *store_->ReadSlices(ctx_, file, 0));
+    EXPECT_THAT(tree->Slices(node, 1), IsEmpty());
+    EXPECT_EQ(tree->child(tree->Find(dir), 0).name, "f");
+  }
+  EXPECT_CODE(store_->LoadTree(ctx_, Ino{999}, false), Code::kNotFound);
+}
+
+TEST_P(MetaStoreContract, RemovesTrees) {
+  const Ino dir = MakeDir(kRootIno, "d");
+  Ino deep = dir;
+  for (int i = 0; i < 50; ++i) {
+    deep = MakeDir(deep, "sub");
+    const Ino file = MakeFile(deep, "a", 10);
+    ASSERT_OK(store_->Link(ctx_, root_, file, deep, "b"));
+  }
+  const auto removed = store_->RemoveTree(ctx_, root_, kRootIno, "d", {});
+  ASSERT_OK(removed);
+  EXPECT_EQ(removed->removed, 151U);
+  EXPECT_THAT(List(kRootIno), IsEmpty());
+  EXPECT_CODE(store_->RemoveTree(ctx_, root_, kRootIno, "d", {}), Code::kNotFound);
+  ExpectConsistent();
+}
+
+TEST_P(MetaStoreContract, ManyThreadsAndClientsInOneDirectory) {
+  constexpr int kThreads = 6;
+  constexpr int kFiles = 40;
+  auto other = OpenAnother();
+  std::vector<std::jthread> threads;
+  for (int t = 0; t < kThreads; ++t) {
+    threads.emplace_back([&, t] {
+      MetaStore& store = t % 2 == 0 ? *store_ : *other;
+      for (int i = 0; i < kFiles; ++i) {
+        const std::string name = std::to_string(t) + "-" + std::to_string(i);
+        ASSERT_OK(store.Mknod(ctx_, root_, kRootIno, name, FileType::kFile, 0644, 0));
+        // All race for the same name; one wins.
+        (void)store.Mkdir(ctx_, root_, kRootIno, "race" + std::to_string(i), 0755);
+        if (i % 2 == 0) {
+          ASSERT_OK(store.Unlink(ctx_, root_, kRootIno, name));
+        }
+      }
+    });
+  }
+  threads.clear();
+  EXPECT_EQ(List(kRootIno).size(), static_cast<std::size_t>(kThreads * kFiles / 2 + kFiles));
+  ExpectConsistent();
+}
+
+}  // namespace paddleop::volume::testing

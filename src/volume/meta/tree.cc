@@ -1,0 +1,104 @@
+#include "volume/meta/tree.h"
+
+#include <algorithm>
+
+namespace paddleop::volume {
+namespace {
+
+Timestamp FromNanos(std::int64_t nanos) {
+  std::int64_t seconds = nanos / 1'000'000'000;
+  std::int64_t rest = nanos % 1'000'000'000;
+  if (rest < 0) {
+    rest += 1'000'000'000;
+    --seconds;
+  }
+  return {.seconds = seconds, .nanos = static_cast<std::uint32_t>(rest)};
+}
+
+bool IsDevice(FileType type) {
+  return type == FileType::kBlockDevice || type == FileType::kCharDevice;
+}
+
+}  // namespace
+
+Tree::Tree() = default;
+Tree::~Tree() = default;
+Tree::Tree(Tree&&) noexcept = default;
+Tree& Tree::operator=(Tree&&) noexcept = default;
+
+Tree::NodeIndex Tree::Find(Ino ino) const {
+  const auto at = std::lower_bound(nodes_.begin(), nodes_.end(), ino,
+                                   [](const Node& node, Ino key) { return node.ino < key; });
+  if (at == nodes_.end() || at->ino != ino) return kNone;
+  return static_cast<NodeIndex>(at - nodes_.begin());
+}
+
+Tree::NodeIndex Tree::Lookup(NodeIndex directory, std::string_view name) const {
+  const Node& node = nodes_[directory];
+  if (type(directory) != FileType::kDirectory || node.link == kNone) return kNone;
+  const Directory& range = directories_[node.link];
+  const auto begin = entries_.begin() + range.first;
+  const auto end = begin + range.count;
+  const auto at = std::lower_bound(
+      begin, end, name,
+      [this](const NameRef& ref, std::string_view key) { return NameOf(ref) < key; });
+  if (at == end || NameOf(*at) != name) return kNone;
+  return at->node;
+}
+
+Attr Tree::attr(NodeIndex index) const {
+  const Node& node = nodes_[index];
+  Attr attr;
+  attr.type = static_cast<FileType>(node.type);
+  attr.flags = node.flags;
+  attr.mode = node.mode;
+  attr.uid = owners_[node.owner].first;
+  attr.gid = owners_[node.owner].second;
+  attr.nlink = node.nlink;
+  attr.atime = FromNanos(node.atime_ns);
+  attr.mtime = FromNanos(node.mtime_ns);
+  attr.ctime = FromNanos(node.ctime_ns);
+  attr.parent = node.parent;
+  if (IsDevice(attr.type)) {
+    attr.rdev = static_cast<std::uint32_t>(node.length);
+  } else {
+    attr.length = node.length;
+  }
+  return attr;
+}
+
+std::size_t Tree::child_count(NodeIndex directory) const {
+  const Node& node = nodes_[directory];
+  if (type(directory) != FileType::kDirectory || node.link == kNone) return 0;
+  return directories_[node.link].count;
+}
+
+Tree::Child Tree::child(NodeIndex directory, std::size_t i) const {
+  const NameRef& ref = entries_[directories_[nodes_[directory].link].first + i];
+  return {.name = NameOf(ref), .node = ref.node};
+}
+
+std::vector<Slice> Tree::Slices(NodeIndex file, std::uint32_t index) const {
+  std::vector<Slice> slices;
+  const Node& node = nodes_[file];
+  if (type(file) != FileType::kFile || node.link == kNone) return slices;
+  for (std::size_t i = node.link;; ++i) {
+    const Record& record = slices_[i];
+    if (record.index == index) {
+      slices.push_back({.pos = record.pos,
+                        .id = record.id,
+                        .size = record.size,
+                        .off = record.off,
+                        .len = record.len});
+    }
+    if (record.last != 0) return slices;
+  }
+}
+
+std::size_t Tree::MemoryBytes() const {
+  return nodes_.capacity() * sizeof(Node) + entries_.capacity() * sizeof(NameRef) +
+         directories_.capacity() * sizeof(Directory) + owners_.capacity() * sizeof(owners_[0]) +
+         slices_.capacity() * sizeof(Record) + names_.capacity();
+}
+
+}  // namespace paddleop::volume

@@ -1,0 +1,84 @@
+#include "volume/meta/tree.h"
+
+#include <gtest/gtest.h>
+
+#include "base/testing/matchers.h"
+#include "volume/meta/internal/tree_builder.h"
+
+namespace paddleop::volume {
+namespace {
+
+Attr Directory() {
+  Attr attr;
+  attr.type = FileType::kDirectory;
+  attr.length = 4096;
+  return attr;
+}
+
+TEST(Tree, KeepsMillionsSmall) {
+  constexpr std::uint64_t kFiles = 100'000;
+  TreeBuilder builder(kRootIno, /*with_slices=*/true);
+  ASSERT_OK(builder.Node(kRootIno, Directory()));
+  // Backwards: the order in which the parts come does not matter.
+  for (std::uint64_t i = kFiles; i > 0; --i) {
+    Attr attr;
+    attr.length = i;
+    attr.uid = static_cast<std::uint32_t>(i % 3);
+    attr.mtime = {.seconds = static_cast<std::int64_t>(i), .nanos = 7};
+    const Ino ino{i + 1};
+    ASSERT_OK(builder.Entry(kRootIno, fmt::format("image_{:08}.jpeg", i),
+                            {.ino = ino, .type = FileType::kFile}));
+    const Slice slice{.pos = 0, .id = i, .size = static_cast<std::uint32_t>(i), .off = 0, .len = 1};
+    ASSERT_OK(builder.Chunk(ino, 0, std::span(&slice, 1)));
+    ASSERT_OK(builder.Node(ino, attr));
+  }
+  const auto tree = std::move(builder).Build();
+  ASSERT_OK(tree);
+  EXPECT_EQ(tree->node_count(), kFiles + 1);
+  EXPECT_LE(tree->MemoryBytes() / kFiles, 150U);
+  const auto root = tree->Find(kRootIno);
+  EXPECT_EQ(tree->child_count(root), kFiles);
+  EXPECT_EQ(tree->child(root, 0).name, "image_00000001.jpeg");
+  const auto node = tree->Lookup(root, "image_00054321.jpeg");
+  ASSERT_NE(node, Tree::kNone);
+  EXPECT_EQ(tree->length(node), 54321U);
+  EXPECT_EQ(tree->attr(node).uid, 54321U % 3);
+  EXPECT_EQ(tree->attr(node).mtime, (Timestamp{54321, 7}));
+  ASSERT_EQ(tree->Slices(node, 0).size(), 1U);
+  EXPECT_EQ(tree->Slices(node, 0).front().id, 54321U);
+}
+
+TEST(Tree, LeavesOutWhatTheRootDoesNotLeadTo) {
+  TreeBuilder builder(kRootIno, /*with_slices=*/true);
+  const Slice slice{.pos = 0, .id = 1, .size = 1, .off = 0, .len = 1};
+  // A removed directory in the trash with a file in it, a damaged entry, an entry given twice.
+  ASSERT_OK(builder.Node(Ino{5}, Attr{}));
+  ASSERT_OK(builder.Node(Ino{4}, Directory()));
+  ASSERT_OK(builder.Entry(Ino{4}, "file", {.ino = Ino{5}, .type = FileType::kFile}));
+  ASSERT_OK(builder.Entry(kTrashIno, "1-4-x", {.ino = Ino{4}, .type = FileType::kDirectory}));
+  ASSERT_OK(builder.Entry(kRootIno, "nowhere", {.ino = Ino{99}, .type = FileType::kFile}));
+  ASSERT_OK(builder.Entry(kRootIno, "a", {.ino = Ino{6}, .type = FileType::kFile}));
+  ASSERT_OK(builder.Entry(kRootIno, "a", {.ino = Ino{6}, .type = FileType::kFile}));
+  ASSERT_OK(builder.Node(Ino{6}, Attr{}));
+  ASSERT_OK(builder.Node(Ino{6}, Attr{}));
+  ASSERT_OK(builder.Chunk(Ino{5}, 0, std::span(&slice, 1)));
+  ASSERT_OK(builder.Chunk(Ino{6}, 0, std::span(&slice, 1)));
+  ASSERT_OK(builder.Chunk(Ino{6}, 1, std::span(&slice, 1)));
+  ASSERT_OK(builder.Node(kRootIno, Directory()));
+  const auto tree = std::move(builder).Build();
+  ASSERT_OK(tree);
+  EXPECT_EQ(tree->node_count(), 2U);
+  EXPECT_EQ(tree->entry_count(), 1U);
+  const auto node = tree->Lookup(tree->Find(kRootIno), "a");
+  ASSERT_NE(node, Tree::kNone);
+  EXPECT_EQ(tree->Slices(node, 0).size(), 1U);
+  EXPECT_EQ(tree->Slices(node, 1).size(), 1U);
+}
+
+TEST(Tree, NeedsItsRoot) {
+  TreeBuilder builder(Ino{7}, /*with_slices=*/false);
+  EXPECT_CODE(std::move(builder).Build(), Code::kNotFound);
+}
+
+}  // namespace
+}  // namespace paddleop::volume

@@ -1,0 +1,63 @@
+#include "volume/vfs/internal/background_flusher.h"
+
+#include <algorithm>
+
+#include "base/thread_pool.h"
+
+namespace paddleop::volume {
+
+BackgroundFlusher::BackgroundFlusher(OpenFiles& files, const Logger& log, const VfsOptions& options)
+    : files_(files), log_(log), options_(options), thread_([this](const std::stop_token& stop) {
+        SetThreadName("vfs-flush");
+        Run(stop);
+      }) {}
+
+BackgroundFlusher::~BackgroundFlusher() = default;
+
+void BackgroundFlusher::Wake() {
+  MutexLock lock(mutex_);
+  if (dirty_) return;
+  dirty_ = true;
+  changed_.notify_all();
+}
+
+bool BackgroundFlusher::FlushOld(const Context& ctx) {
+  const auto now = std::chrono::steady_clock::now();
+  bool dirty = false;
+  for (const auto& file : files_.Files()) {
+    if (!file->writer.Dirty()) continue;
+    const bool due = now - file->writer.OldestWrite() >= options_.flush_age ||
+                     now - file->writer.LastWrite() >= options_.flush_idle;
+    if (!due) {
+      dirty = true;
+      continue;
+    }
+    auto flushed = file->writer.Flush(ctx.WithTimeout(options_.io_timeout));
+    file->views.Clear();
+    if (!flushed) {
+      log_.Error(ctx, "written data was lost",
+                 {{"inode", ToInt(file->ino)}, {"error", flushed.error().message()}});
+      file->writer.KeepError(std::move(flushed).error());
+    }
+  }
+  return dirty;
+}
+
+void BackgroundFlusher::Run(const std::stop_token& stop) {
+  const Context ctx = Context::Background().WithStop(stop);
+  const auto interval = std::max(std::chrono::milliseconds(10), options_.flush_idle / 4);
+  while (!stop.stop_requested()) {
+    {
+      MutexLock lock(mutex_);
+      if (!changed_.wait(lock, stop, [&]() REQUIRES(mutex_) { return dirty_; })) return;
+    }
+    if (!Clock::System().SleepFor(ctx, interval)) return;
+    {
+      MutexLock lock(mutex_);
+      dirty_ = false;
+    }
+    if (FlushOld(ctx)) Wake();
+  }
+}
+
+}  // namespace paddleop::volume

@@ -1,0 +1,198 @@
+#include "volume/vfs/internal/file_writer.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/backoff.h"
+#include "volume/format/chunk_view.h"
+
+namespace paddleop::volume {
+
+using SteadyTime = std::chrono::steady_clock::time_point;
+
+struct FileWriter::Pending {
+  Pending(BlockStore& blocks, std::uint64_t id, std::uint32_t chunk, std::uint32_t at)
+      : writer(blocks, id), index(chunk), pos(at), started(std::chrono::steady_clock::now()) {}
+
+  SliceWriter writer;
+  const std::uint32_t index;  // of the chunk
+  const std::uint32_t pos;    // of the slice in the chunk
+  const SteadyTime started;
+  // The rest is guarded by FileWriter::mutex_.
+  SteadyTime last_write = started;
+  Timestamp mtime;
+  bool busy = false;    // a thread is writing into it
+  bool frozen = false;  // a flush has taken it
+};
+
+FileWriter::FileWriter(MetaStore& meta, BlockStore& blocks, const Logger& log, Ino ino,
+                       std::uint64_t length)
+    : meta_(meta), blocks_(blocks), log_(log), ino_(ino), length_(length) {}
+
+bool FileWriter::Dirty() const {
+  MutexLock lock(mutex_);
+  return !pending_.empty();
+}
+
+SteadyTime FileWriter::OldestWrite() const {
+  MutexLock lock(mutex_);
+  return pending_.empty() ? SteadyTime::max() : pending_.front()->started;
+}
+
+SteadyTime FileWriter::LastWrite() const {
+  MutexLock lock(mutex_);
+  SteadyTime last = SteadyTime::min();
+  for (const auto& pending : pending_) last = std::max(last, pending->last_write);
+  return last;
+}
+
+// The slice that takes these bytes: an open one of the chunk that they continue, or a new one. It
+// comes back busy.
+Result<std::shared_ptr<FileWriter::Pending>> FileWriter::PendingFor(const Context& ctx,
+                                                                    std::uint32_t index,
+                                                                    std::uint32_t pos,
+                                                                    std::uint32_t size) {
+  {
+    MutexLock lock(mutex_);
+    // Only as long as no later slice covers the bytes: it would hide them after the commit.
+    for (auto it = pending_.rbegin(); it != pending_.rend(); ++it) {
+      Pending& p = **it;
+      if (p.index != index) continue;
+      const std::uint64_t end = std::uint64_t{p.pos} + p.writer.size();
+      if (!p.frozen && pos >= p.pos && p.writer.CanWrite(pos - p.pos, size)) {
+        p.busy = true;
+        return *it;
+      }
+      if (pos < end && p.pos < std::uint64_t{pos} + size) break;
+    }
+  }
+  ASSIGN_OR_RETURN(const std::uint64_t id, meta_.NewSliceId(ctx));
+  auto fresh = std::make_shared<Pending>(blocks_, id, index, pos);
+  fresh->busy = true;
+  MutexLock lock(mutex_);
+  pending_.push_back(fresh);
+  return fresh;
+}
+
+Result<void> FileWriter::WritePiece(const Context& ctx, std::uint32_t index, std::uint32_t pos,
+                                    std::span<const std::byte> data) {
+  ASSIGN_OR_RETURN(auto pending,
+                   PendingFor(ctx, index, pos, static_cast<std::uint32_t>(data.size())));
+  auto written = pending->writer.Write(ctx, pos - pending->pos, data);
+  MutexLock lock(mutex_);
+  pending->busy = false;
+  pending->last_write = std::chrono::steady_clock::now();
+  pending->mtime = Timestamp::From(std::chrono::system_clock::now());
+  // A slice nobody got a byte into is not worth a commit.
+  if (pending->writer.size() == 0) std::erase(pending_, pending);
+  idle_.notify_all();
+  return written;
+}
+
+Result<void> FileWriter::Write(const Context& ctx, std::uint64_t offset,
+                               std::span<const std::byte> data) {
+  MutexLock writing(write_mutex_);
+  return WriteAt(ctx, offset, data);
+}
+
+Result<void> FileWriter::Append(const Context& ctx, std::span<const std::byte> data) {
+  MutexLock writing(write_mutex_);
+  return WriteAt(ctx, length_.load(), data);
+}
+
+Result<void> FileWriter::WriteAt(const Context& ctx, std::uint64_t offset,
+                                 std::span<const std::byte> data) {
+  if (offset + data.size() > kMaxFileSize)
+    return Fail(Code::kInvalid, "a file cannot be larger than 2^57 bytes");
+  Result<void> result;
+  ForEachChunk(offset, data.size(), [&](std::uint32_t index, std::uint32_t pos, std::uint32_t len) {
+    if (!result) return;
+    const std::uint64_t at = std::uint64_t{index} * kChunkSize + pos - offset;
+    result = WritePiece(ctx, index, pos, data.subspan(at, len));
+  });
+  if (result) {
+    std::uint64_t end = offset + data.size(), now = length_.load();
+    while (now < end && !length_.compare_exchange_weak(now, end)) {
+    }
+  }
+  return result;
+}
+
+Result<void> FileWriter::Commit(const Context& ctx, Pending& pending) {
+  const std::uint32_t size = pending.writer.size();
+  const Slice slice{
+      .pos = pending.pos, .id = pending.writer.id(), .size = size, .off = 0, .len = size};
+  Backoff backoff({.initial = std::chrono::milliseconds(50), .maximum = std::chrono::seconds(2)});
+  for (;;) {
+    auto committed = meta_.WriteSlice(ctx, ino_, pending.index, slice, pending.mtime);
+    if (committed) return {};
+    if (committed.error().code() != Code::kUnavailable) {
+      // Nothing refers to these objects; with an unclear outcome they would be left for gc.
+      auto deleted = blocks_.DeleteSlice(ctx, {slice.id, slice.size});
+      if (!deleted) {
+        log_.Warn(ctx, "objects of a lost write remain until gc",
+                  {{"slice", slice.id}, {"error", deleted.error().message()}});
+      }
+      return std::unexpected(std::move(committed).error());
+    }
+    // The commit may or may not have happened. Committing twice would be wrong, so look first.
+    for (;;) {
+      if (!backoff.Sleep(ctx)) return std::unexpected(std::move(committed).error());
+      auto stored = meta_.ReadSlices(ctx, ino_, pending.index);
+      if (!stored && stored.error().code() == Code::kUnavailable) continue;
+      if (!stored) return std::unexpected(std::move(stored).error());
+      if (std::ranges::any_of(*stored, [&](const Slice& s) { return s.id == slice.id; })) return {};
+      break;
+    }
+  }
+}
+
+Result<void> FileWriter::Flush(const Context& ctx) {
+  MutexLock flushing(flush_mutex_);
+  std::deque<std::shared_ptr<Pending>> todo;
+  {
+    MutexLock lock(mutex_);
+    todo = pending_;
+    for (const auto& pending : todo) pending->frozen = true;
+  }
+  Result<void> first;
+  const auto keep = [&](Result<void> result) {
+    if (!result && first) first = std::move(result);
+  };
+  // All uploads start before the first is waited for.
+  for (const auto& pending : todo) {
+    MutexLock lock(mutex_);
+    const auto not_busy = [&] { return !pending->busy; };
+    if (ctx.has_deadline()) {
+      idle_.wait_until(lock, ctx.stop(), ctx.deadline(), not_busy);
+    } else {
+      idle_.wait(lock, ctx.stop(), not_busy);
+    }
+    if (pending->busy) {
+      keep(ctx.Check());
+      return first;
+    }
+    lock.unlock();
+    if (pending->writer.size() > 0) keep(pending->writer.Seal(ctx));
+    lock.lock();
+  }
+  for (const auto& pending : todo) {
+    if (pending->writer.size() > 0) {
+      auto stored = pending->writer.Finish(ctx);
+      keep(stored ? Commit(ctx, *pending) : std::move(stored));
+    }
+    MutexLock lock(mutex_);
+    std::erase(pending_, pending);
+  }
+  MutexLock lock(mutex_);
+  if (kept_error_ && first) first = std::unexpected(std::move(*kept_error_));
+  kept_error_.reset();
+  return first;
+}
+
+void FileWriter::KeepError(Status error) {
+  MutexLock lock(mutex_);
+  if (!kept_error_) kept_error_ = std::move(error);
+}
+
+}  // namespace paddleop::volume

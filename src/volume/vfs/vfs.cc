@@ -1,0 +1,264 @@
+#include "volume/vfs/vfs.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "volume/vfs/internal/background_flusher.h"
+#include "volume/vfs/internal/open_files.h"
+
+namespace paddleop::volume {
+
+class Vfs::State {
+ public:
+  State(MetaStore& meta, BlockStore& blocks, const Logger& log, VfsOptions options)
+      : meta_(meta),
+        blocks_(blocks),
+        log_(log),
+        options_(options),
+        flusher_(files_, log, options) {}
+
+  Context Bounded(const Context& ctx) const {
+    return ctx.has_deadline() ? ctx : ctx.WithTimeout(options_.io_timeout);
+  }
+
+  Result<std::shared_ptr<OpenHandle>> Get(Handle handle) const {
+    auto open = files_.Find(handle);
+    if (!open)
+      return Fail(Code::kInvalid, "handle {} is not open", static_cast<std::uint64_t>(handle));
+    return open;
+  }
+
+  // Registers a handle on a file that meta has just opened with these attributes.
+  OpenedFile Register(Ino ino, const Attr& attr, OpenFlags flags) {
+    auto file = files_.Retain(
+        ino, [&] { return std::make_shared<FileState>(meta_, blocks_, log_, ino, attr); });
+    Learn(*file, attr);
+    auto open = std::make_shared<OpenHandle>();
+    open->file = file;
+    open->flags = flags;
+    open->reader = std::make_unique<FileReader>(
+        meta_, blocks_, file->views, ino, ReadAheadOptions{.max_bytes = options_.max_readahead});
+    Entry entry{.ino = ino, .attr = attr};
+    entry.attr.length = std::max(entry.attr.length, file->writer.length());
+    return {.handle = files_.Add(std::move(open)), .entry = std::move(entry)};
+  }
+
+  // Takes over what the volume says of the file now.
+  void Learn(FileState& file, const Attr& attr) {
+    MutexLock lock(file.mutex);
+    file.attr_read = std::chrono::steady_clock::now();
+    if (!file.writer.Dirty()) file.writer.set_length(attr.length);
+    if (file.mtime == attr.mtime) return;
+    file.mtime = attr.mtime;
+    file.views.Clear();
+  }
+
+  // Commits what is pending, so that the volume and what we do next agree.
+  Result<void> FlushFile(const Context& ctx, Ino ino) {
+    auto file = files_.FindFile(ino);
+    return file ? FlushState(ctx, *file) : Result<void>{};
+  }
+
+  Result<void> FlushState(const Context& ctx, FileState& file) {
+    const bool dirty = file.writer.Dirty();
+    auto flushed = file.writer.Flush(ctx);
+    if (dirty) file.views.Clear();
+    return flushed;
+  }
+
+  // The file's length for a read that wants bytes up to `end`.
+  Result<std::uint64_t> LengthFor(const Context& ctx, FileState& file, std::uint64_t end) {
+    if (end <= file.writer.length()) return file.writer.length();
+    bool fresh = false;
+    {
+      MutexLock lock(file.mutex);
+      fresh = std::chrono::steady_clock::now() - file.attr_read < std::chrono::seconds(1);
+    }
+    if (!fresh) {
+      // Another client may have made it longer.
+      ASSIGN_OR_RETURN(const Attr attr, meta_.GetAttr(ctx, file.ino));
+      Learn(file, attr);
+    }
+    return file.writer.length();
+  }
+
+  MetaStore& meta_;
+  BlockStore& blocks_;
+  const Logger& log_;
+  const VfsOptions options_;
+  OpenFiles files_;
+  BackgroundFlusher flusher_;
+};
+
+Vfs::Vfs(MetaStore& meta, BlockStore& blocks, const Logger& log, VfsOptions options)
+    : state_(std::make_unique<State>(meta, blocks, log, options)) {}
+
+Vfs::~Vfs() {
+  const Context ctx = Context::Background().WithTimeout(std::chrono::seconds(30));
+  if (auto flushed = FlushAll(ctx); !flushed) {
+    state_->log_.Error(ctx, "written data was lost at exit",
+                       {{"error", flushed.error().message()}});
+  }
+}
+
+MetaStore& Vfs::meta() { return state_->meta_; }
+
+Result<Attr> Vfs::GetAttr(const Context& ctx, Ino ino) {
+  ASSIGN_OR_RETURN(Attr attr, state_->meta_.GetAttr(ctx, ino));
+  if (auto file = state_->files_.FindFile(ino); file && file->writer.Dirty()) {
+    attr.length = std::max(attr.length, file->writer.length());
+  }
+  return attr;
+}
+
+Result<Entry> Vfs::Lookup(const Context& ctx, const Caller& caller, Ino parent,
+                          std::string_view name) {
+  ASSIGN_OR_RETURN(Entry entry, state_->meta_.Lookup(ctx, caller, parent, name));
+  if (auto file = state_->files_.FindFile(entry.ino); file && file->writer.Dirty()) {
+    entry.attr.length = std::max(entry.attr.length, file->writer.length());
+  }
+  return entry;
+}
+
+Result<Attr> Vfs::SetAttr(const Context& ctx, const Caller& caller, Ino ino,
+                          const AttrChange& change) {
+  const Context bounded = state_->Bounded(ctx);
+  auto file = state_->files_.FindFile(ino);
+  // Times set by the user must not be overtaken by the commit of an earlier write.
+  if (file && (change.length || change.mtime)) RETURN_IF_ERROR(state_->FlushState(bounded, *file));
+  ASSIGN_OR_RETURN(const Attr attr, state_->meta_.SetAttr(bounded, caller, ino, change));
+  if (file && change.length) {
+    file->writer.set_length(attr.length);
+    file->views.Clear();
+  }
+  return attr;
+}
+
+Result<Attr> Vfs::Fallocate(const Context& ctx, const Caller& caller, Ino ino, FallocateMode mode,
+                            std::uint64_t offset, std::uint64_t length) {
+  const Context bounded = state_->Bounded(ctx);
+  RETURN_IF_ERROR(state_->FlushFile(bounded, ino));
+  ASSIGN_OR_RETURN(const Attr attr,
+                   state_->meta_.Fallocate(bounded, caller, ino, mode, offset, length));
+  if (auto file = state_->files_.FindFile(ino)) {
+    file->writer.set_length(attr.length);
+    file->views.Clear();
+  }
+  return attr;
+}
+
+Result<std::uint64_t> Vfs::CopyRange(const Context& ctx, Ino from, std::uint64_t from_offset,
+                                     Ino to, std::uint64_t to_offset, std::uint64_t length) {
+  const Context bounded = state_->Bounded(ctx);
+  RETURN_IF_ERROR(state_->FlushFile(bounded, from));
+  RETURN_IF_ERROR(state_->FlushFile(bounded, to));
+  ASSIGN_OR_RETURN(const std::uint64_t copied,
+                   state_->meta_.CopyRange(bounded, from, from_offset, to, to_offset, length));
+  if (auto file = state_->files_.FindFile(to)) {
+    ASSIGN_OR_RETURN(const Attr attr, state_->meta_.GetAttr(bounded, to));
+    file->writer.set_length(attr.length);
+    file->views.Clear();
+  }
+  return copied;
+}
+
+Result<OpenedFile> Vfs::Open(const Context& ctx, const Caller& caller, Ino ino, OpenFlags flags) {
+  const Context bounded = state_->Bounded(ctx);
+  // What this process wrote and has not committed must be seen by whoever opens the file now.
+  RETURN_IF_ERROR(state_->FlushFile(bounded, ino));
+  const unsigned mask = (flags.read ? kMayRead : 0) | (flags.write ? kMayWrite : 0);
+  ASSIGN_OR_RETURN(Attr attr, state_->meta_.Open(bounded, caller, ino, mask));
+  if (attr.type != FileType::kFile) {
+    auto closed = state_->meta_.Close(bounded, ino);
+    return attr.type == FileType::kDirectory
+               ? Fail(Code::kIsDirectory, "inode {} is a directory", ToInt(ino))
+               : Fail(Code::kInvalid, "inode {} is not a regular file", ToInt(ino));
+  }
+  if (flags.truncate && flags.write && attr.length > 0) {
+    auto cut = SetAttr(bounded, caller, ino, {.length = 0});
+    if (!cut) {
+      if (auto closed = state_->meta_.Close(bounded, ino); !closed) {
+        state_->log_.Warn(ctx, "handle of a failed open remains",
+                          {{"error", closed.error().message()}});
+      }
+      return std::unexpected(std::move(cut).error());
+    }
+    attr = *cut;
+  }
+  return state_->Register(ino, attr, flags);
+}
+
+Result<OpenedFile> Vfs::Create(const Context& ctx, const Caller& caller, Ino parent,
+                               std::string_view name, std::uint16_t mode, OpenFlags flags,
+                               bool exclusive) {
+  const Context bounded = state_->Bounded(ctx);
+  ASSIGN_OR_RETURN(Entry entry,
+                   state_->meta_.Create(bounded, caller, parent, name, mode, exclusive));
+  if (flags.truncate && entry.attr.length > 0) {
+    auto cut = SetAttr(bounded, caller, entry.ino, {.length = 0});
+    if (!cut) {
+      if (auto closed = state_->meta_.Close(bounded, entry.ino); !closed) {
+        state_->log_.Warn(ctx, "handle of a failed open remains",
+                          {{"error", closed.error().message()}});
+      }
+      return std::unexpected(std::move(cut).error());
+    }
+    entry.attr = *cut;
+  }
+  return state_->Register(entry.ino, entry.attr, flags);
+}
+
+Result<std::size_t> Vfs::Read(const Context& ctx, Handle handle, std::uint64_t offset,
+                              std::span<std::byte> out) {
+  const Context bounded = state_->Bounded(ctx);
+  ASSIGN_OR_RETURN(const auto open, state_->Get(handle));
+  if (!open->flags.read) return Fail(Code::kInvalid, "the file is not open for reading");
+  if (open->file->writer.Dirty()) RETURN_IF_ERROR(state_->FlushState(bounded, *open->file));
+  ASSIGN_OR_RETURN(const std::uint64_t length,
+                   state_->LengthFor(bounded, *open->file, offset + out.size()));
+  if (offset >= length) return std::size_t{0};
+  const std::size_t count = std::min<std::uint64_t>(out.size(), length - offset);
+  RETURN_IF_ERROR(open->reader->Read(bounded, offset, out.first(count), length));
+  return count;
+}
+
+Result<void> Vfs::Write(const Context& ctx, Handle handle, std::uint64_t offset,
+                        std::span<const std::byte> data) {
+  const Context bounded = state_->Bounded(ctx);
+  ASSIGN_OR_RETURN(const auto open, state_->Get(handle));
+  if (!open->flags.write) return Fail(Code::kInvalid, "the file is not open for writing");
+  if (data.empty()) return {};
+  FileWriter& writer = open->file->writer;
+  auto written =
+      open->flags.append ? writer.Append(bounded, data) : writer.Write(bounded, offset, data);
+  state_->flusher_.Wake();
+  return written;
+}
+
+Result<void> Vfs::Flush(const Context& ctx, Handle handle) {
+  ASSIGN_OR_RETURN(const auto open, state_->Get(handle));
+  return state_->FlushState(state_->Bounded(ctx), *open->file);
+}
+
+Result<void> Vfs::Release(const Context& ctx, Handle handle) {
+  const Context bounded = state_->Bounded(ctx);
+  const auto open = state_->files_.Remove(handle);
+  if (!open)
+    return Fail(Code::kInvalid, "handle {} is not open", static_cast<std::uint64_t>(handle));
+  auto flushed = state_->FlushState(bounded, *open->file);
+  state_->files_.Forget(open->file->ino);
+  auto closed = state_->meta_.Close(bounded, open->file->ino);
+  if (!flushed) return flushed;
+  return closed;
+}
+
+Result<void> Vfs::FlushAll(const Context& ctx) {
+  Result<void> first;
+  for (const auto& file : state_->files_.Files()) {
+    auto flushed = state_->FlushState(ctx, *file);
+    if (!flushed && first) first = std::move(flushed);
+  }
+  return first;
+}
+
+}  // namespace paddleop::volume

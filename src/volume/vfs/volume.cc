@@ -1,0 +1,113 @@
+#include "volume/vfs/volume.h"
+
+#include "base/crypto.h"
+#include "volume/cache/memory_cache.h"
+#include "volume/object/open_store.h"
+#include "volume/object/prefix_store.h"
+
+namespace paddleop::volume {
+
+Result<std::unique_ptr<object::ObjectStore>> OpenVolumeObjects(const Setting& setting,
+                                                               MetricsRegistry& metrics) {
+  ASSIGN_OR_RETURN(auto store,
+                   object::OpenStore({.storage = setting.storage,
+                                      .bucket = setting.bucket,
+                                      .access_key = setting.access_key,
+                                      .secret_key = setting.secret_key,
+                                      .session_token = setting.session_token,
+                                      .shards = static_cast<int>(setting.shards)},
+                                     {.limit = {.upload_mbps = setting.upload_limit,
+                                                .download_mbps = setting.download_limit},
+                                      .metrics = &metrics}));
+  return object::WithPrefix(std::move(store), setting.name + "/");
+}
+
+Result<std::unique_ptr<Volume>> Volume::Open(const Context& ctx, const std::string& meta_url,
+                                             const VolumeOptions& options, const Logger& log,
+                                             MetricsRegistry& metrics) {
+  std::unique_ptr<Volume> volume(new Volume());
+  ASSIGN_OR_RETURN(volume->meta_,
+                   OpenMetaStore(ctx, meta_url, {.read_only = options.read_only, .log = &log}));
+  auto setting = volume->meta_->Load(ctx);
+  if (!setting)
+    return std::unexpected(std::move(setting).error().Wrap("open volume " + RedactUrl(meta_url)));
+  volume->setting_ = *std::move(setting);
+  ASSIGN_OR_RETURN(volume->objects_, OpenVolumeObjects(volume->setting_, metrics));
+  ASSIGN_OR_RETURN(const Compression compression, ParseCompression(volume->setting_.compression));
+  if (options.memory_cache_bytes > 0) volume->cache_ = MakeMemoryCache(options.memory_cache_bytes);
+  volume->blocks_ =
+      std::make_unique<BlockStore>(BlockStoreOptions{.layout = volume->setting_.layout(),
+                                                     .compression = compression,
+                                                     .max_downloads = options.max_downloads,
+                                                     .max_uploads = options.max_uploads,
+                                                     .buffer_bytes = options.buffer_bytes},
+                                   *volume->objects_, volume->cache_.get(), log);
+  if (!options.read_only) {
+    volume->meta_->SetSliceDeleter(
+        [blocks = volume->blocks_.get()](const Context& deleting, SliceKey slice) {
+          return blocks->DeleteSlice(deleting, slice);
+        });
+  }
+  if (options.session) {
+    auto session = volume->meta_->OpenSession(ctx, *options.session);
+    if (!session)
+      return std::unexpected(std::move(session).error().Wrap("register with the volume"));
+  }
+  volume->vfs_ = std::make_unique<Vfs>(*volume->meta_, *volume->blocks_, log, options.vfs);
+  return volume;
+}
+
+Volume::~Volume() {
+  vfs_.reset();
+  // The deletion thread uses the block store: it ends before its own members do.
+  meta_.reset();
+}
+
+namespace {
+
+Result<void> ProbeStore(const Context& ctx, object::ObjectStore& store) {
+  const std::string key = "testing/" + HexEncode(RandomBytes(5));
+  const std::string content = RandomBytes(64);
+  RETURN_IF_ERROR(object::PutString(store, ctx, key, content));
+  ASSIGN_OR_RETURN(const std::string read, object::GetString(store, ctx, key, 1024));
+  if (read != content)
+    return Fail(Code::kCorrupt, "{} gives back other bytes than were put", store.name());
+  return store.Delete(ctx, key);
+}
+
+}  // namespace
+
+Result<void> FormatVolume(const Context& ctx, const std::string& meta_url, const Setting& setting,
+                          bool force, const Logger& log, MetricsRegistry& metrics) {
+  RETURN_IF_ERROR(setting.ValidateNew());
+  RETURN_IF_ERROR(setting.CheckWritable());
+  ASSIGN_OR_RETURN(auto meta,
+                   OpenMetaStore(ctx, meta_url, {.background_jobs = false, .log = &log}));
+  auto existing = meta->Load(ctx);
+  if (existing && !force) {
+    return Fail(Code::kAlreadyExists,
+                "{} holds the volume \"{}\" already; use --force to change its setting",
+                RedactUrl(meta_url), existing->name);
+  }
+  if (!existing && !IsNotFound(existing.error()))
+    return std::unexpected(std::move(existing).error());
+  ASSIGN_OR_RETURN(auto objects, OpenVolumeObjects(setting, metrics));
+  RETURN_IF_ERROR(objects->Create(ctx));
+  if (auto probed = ProbeStore(ctx, *objects); !probed) {
+    return std::unexpected(std::move(probed).error().Wrap(
+        fmt::format("storage \"{}\" with bucket \"{}\" does not work", setting.storage,
+                    RedactUrl(setting.bucket))));
+  }
+  if (!existing) {
+    ASSIGN_OR_RETURN(const auto found, object::ListEntries(*objects, ctx, {.limit = 1}));
+    if (!found.empty()) {
+      return Fail(Code::kAlreadyExists,
+                  "{} is not empty ({}); choose another name or bucket, or empty it",
+                  objects->name(), found[0].key);
+    }
+  }
+  RETURN_IF_ERROR(object::PutString(*objects, ctx, kUuidKey, setting.uuid));
+  return meta->Format(ctx, setting, force);
+}
+
+}  // namespace paddleop::volume

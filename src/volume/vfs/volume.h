@@ -1,0 +1,70 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "base/context.h"
+#include "base/log.h"
+#include "base/metrics.h"
+#include "volume/cache/cache_store.h"
+#include "volume/chunk/block_store.h"
+#include "volume/meta/meta_store.h"
+#include "volume/object/object_store.h"
+#include "volume/vfs/vfs.h"
+
+namespace paddleop::volume {
+
+struct VolumeOptions {
+  bool read_only = false;
+  // Registers this client with the volume, which it needs to keep unlinked files open. Commands
+  // that open nothing for long do without.
+  std::optional<SessionInfo> session;
+  std::uint64_t memory_cache_bytes = 96ULL << 20;  // 0: none
+  std::size_t max_downloads = 32;
+  std::size_t max_uploads = 20;
+  std::uint64_t buffer_bytes = 128ULL << 20;
+  VfsOptions vfs;
+};
+
+// An open volume: its metadata, its object store with the decorators that every client wants, and
+// the layers above. The parts live as long as the volume.
+class Volume {
+ public:
+  // Reads the setting at `meta_url` and connects to what it names. kNotFound if there is no volume.
+  static Result<std::unique_ptr<Volume>> Open(const Context& ctx, const std::string& meta_url,
+                                              const VolumeOptions& options, const Logger& log,
+                                              MetricsRegistry& metrics);
+  ~Volume();
+
+  const Setting& setting() const { return setting_; }
+  MetaStore& meta() { return *meta_; }
+  // Keys below the volume's own prefix.
+  object::ObjectStore& objects() { return *objects_; }
+  BlockStore& blocks() { return *blocks_; }
+  Vfs& vfs() { return *vfs_; }
+
+ private:
+  Volume() = default;
+
+  Setting setting_;
+  std::unique_ptr<object::ObjectStore> objects_;
+  std::unique_ptr<CacheStore> cache_;
+  std::unique_ptr<BlockStore> blocks_;
+  std::unique_ptr<MetaStore> meta_;  // its threads delete through blocks_
+  std::unique_ptr<Vfs> vfs_;
+};
+
+// The object store of a volume, as its setting says: below the volume's prefix, with retries,
+// checksums, bandwidth limits and metrics.
+Result<std::unique_ptr<object::ObjectStore>> OpenVolumeObjects(const Setting& setting,
+                                                               MetricsRegistry& metrics);
+
+// Makes a volume: checks the setting, tries the object store (put, get, delete of a probe), refuses
+// a prefix that holds data already, then writes the metadata. Nothing is left behind when it fails.
+// With `force` an existing volume's setting is replaced.
+Result<void> FormatVolume(const Context& ctx, const std::string& meta_url, const Setting& setting,
+                          bool force, const Logger& log, MetricsRegistry& metrics);
+
+}  // namespace paddleop::volume
