@@ -323,6 +323,7 @@ TEST_F(HttpClientTest, ARequestThatMayHaveArrivedIsRepeatedOnlyWhereThatDoesNoHa
   auto lost = client.Do(ctx_, post);
   ASSERT_CODE(lost, Code::kUnavailable);
   EXPECT_THAT(lost.error().message(), HasSubstr("sent: yes"));
+  EXPECT_TRUE(lost.error().maybe_done());
   EXPECT_EQ(server_->connections(), 2);  // connected again, but sent nothing
 }
 
@@ -371,6 +372,7 @@ TEST_F(HttpClientTest, BadUrlsAreInvalidAndQuotedWithoutPassword) {
   EXPECT_THAT(refused.error().message(), Not(HasSubstr("abc")));
   EXPECT_THAT(refused.error().message(), HasSubstr("GET http://user:***@127.0.0.1:1/x"));
   EXPECT_THAT(refused.error().message(), HasSubstr("sent: no"));
+  EXPECT_FALSE(refused.error().maybe_done());
 }
 
 TEST_F(HttpClientTest, ProxiesOfTheEnvironmentAreNotForLoopback) {

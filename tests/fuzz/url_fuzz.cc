@@ -21,12 +21,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     CHECK(again->user == url->user && again->password == url->password, "{}", text);
     CHECK(again->path == url->path && again->port == url->port, "{}", text);
   }
-  // Unless somebody wrote it elsewhere too.
-  const auto& password = url->password.Reveal();
-  bool elsewhere = (url->host + url->path).contains(password);
-  for (const auto& [name, value] : url->query) elsewhere |= (name + '=' + value).contains(password);
-  if (password.size() >= 8 && !elsewhere) {
-    CHECK(!url->Redacted().contains(password), "{}", url->Redacted());
-  }
+  auto other = *url;
+  other.user = "somebody";
+  other.password = paddleop::Secret("else");
+  CHECK(url->Redacted() == other.Redacted(), "{}", url->Redacted());
   return 0;
 }
