@@ -44,6 +44,10 @@ test: deps ## run all tests against the real servers
 test-unit: build-dev ## run the unit tests (no servers, about a minute)
 	@ctest --preset dev -L unit -j $(JOBS)
 
+.PHONY: test-operator
+test-operator: build-dev peers ## run the operator's tests on a real cluster, one after the other
+	@ctest --preset dev -L operator
+
 .PHONY: tsan
 tsan: build/tsan/build.ninja ## run the unit tests under the thread sanitizer
 	@cmake --build --preset tsan -j $(JOBS) && ctest --preset tsan -L unit -j $(JOBS)

@@ -14,5 +14,6 @@ namespace paddleop::cmd {
 using Run = std::function<int()>;
 
 void AddCrds(CLI::App& app, Run& run);
+void AddManager(CLI::App& app, Run& run);
 
 }  // namespace paddleop::cmd

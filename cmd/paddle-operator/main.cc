@@ -7,6 +7,7 @@ int main(int argc, char** argv) {
   app.set_version_flag("--version", PADDLEOP_VERSION);
   app.require_subcommand(1);
   paddleop::cmd::Run run;
+  paddleop::cmd::AddManager(app, run);
   paddleop::cmd::AddCrds(app, run);
   try {
     app.parse(argc, argv);

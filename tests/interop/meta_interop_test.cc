@@ -1,5 +1,5 @@
-// Metadata that we write and the official client reads, and the reverse, on SQLite with a directory
-// as object store.
+// Metadata that we write and the official client reads, and the reverse, on each engine, with a
+// directory as object store.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <thread>
 
 #include "base/crypto.h"
 #include "base/posix.h"
@@ -22,9 +23,10 @@ namespace {
 
 namespace fs = std::filesystem;
 using paddleop::testing::Juicefs;
+using paddleop::testing::Peer;
 using ::testing::HasSubstr;
 
-class MetaInterop : public ::testing::Test {
+class MetaInterop : public ::testing::TestWithParam<std::string> {
  protected:
   void SetUp() override {
     auto dir = TempDir::Create();
@@ -34,6 +36,12 @@ class MetaInterop : public ::testing::Test {
     ASSERT_OK(juicefs);
     juicefs_.emplace(*std::move(juicefs));
     url_ = "sqlite3://" + dir_->File("meta.db");
+    if (GetParam() == "redis") {
+      auto redis = Peer::Start("redis", {"--appendonly"});
+      ASSERT_OK(redis);
+      redis_.emplace(*std::move(redis));
+      url_ = redis_->Get("url");
+    }
     bucket_ = dir_->File("store") + "/";
     ASSERT_OK(MakeDirectories(bucket_));
     auto store = OpenMetaStore(ctx_, url_, {});
@@ -277,16 +285,20 @@ class MetaInterop : public ::testing::Test {
   const Context ctx_ = Context::Background();
   const Caller root_;
   std::optional<TempDir> dir_;
+  std::optional<Peer> redis_;
   std::optional<Juicefs> juicefs_;
   std::string url_;
   std::string bucket_;
   std::unique_ptr<MetaStore> store_;
 };
 
-TEST_F(MetaInterop, TheyReadWhatWeWrote) { TheyRead(0); }
-TEST_F(MetaInterop, TheyReadWhatWeWroteWithTrash) { TheyRead(1); }
+INSTANTIATE_TEST_SUITE_P(Engines, MetaInterop, ::testing::Values("sqlite", "redis"),
+                         [](const auto& engine) { return engine.param; });
 
-TEST_F(MetaInterop, AccountsAgree) {
+TEST_P(MetaInterop, TheyReadWhatWeWrote) { TheyRead(0); }
+TEST_P(MetaInterop, TheyReadWhatWeWroteWithTrash) { TheyRead(1); }
+
+TEST_P(MetaInterop, AccountsAgree) {
   FormatByThem(1);
   ASSERT_FALSE(HasFatalFailure());
   ASSERT_OK(store_->Mkdir(ctx_, root_, kRootIno, "dir0", 0755));
@@ -308,7 +320,7 @@ TEST_F(MetaInterop, AccountsAgree) {
   EXPECT_OK(juicefs_->CheckClean(url_));
 }
 
-TEST_F(MetaInterop, WeReadWhatTheyWrote) {
+TEST_P(MetaInterop, WeReadWhatTheyWrote) {
   FormatByThem(1);
   ASSERT_FALSE(HasFatalFailure());
   {
@@ -349,6 +361,45 @@ TEST_F(MetaInterop, WeReadWhatTheyWrote) {
   ASSERT_OK(store_->RemoveTree(ctx_, root_, kRootIno, "a", {.skip_trash = true}));
   ASSERT_OK(store_->DrainDeletions(ctx_));
   EXPECT_OK(juicefs_->CheckClean(url_));
+}
+
+// Two clients in one directory void each other's transactions; nothing may get lost by that.
+TEST_P(MetaInterop, BothCreateInOneDirectory) {
+  constexpr int kFiles = 100;
+  FormatByThem(1);
+  ASSERT_FALSE(HasFatalFailure());
+  ASSERT_OK(store_->Mkdir(ctx_, root_, kRootIno, "d", 0777));
+  const Ino dir = InoOf("d");
+  {
+    const auto mount = juicefs_->MountAt(url_, dir_->File("mnt"));
+    ASSERT_OK(mount);
+    std::jthread theirs([&] {
+      for (int i = 0; i < kFiles; ++i) {
+        std::ofstream((*mount)->path() + "/d/theirs" + std::to_string(i)) << "t";
+      }
+      for (int i = 0; i < kFiles; i += 2)
+        fs::remove((*mount)->path() + "/d/theirs" + std::to_string(i));
+    });
+    for (int i = 0; i < kFiles; ++i) NewFile(dir, "ours" + std::to_string(i), "o");
+    for (int i = 0; i < kFiles; i += 2) {
+      EXPECT_OK(store_->Unlink(ctx_, root_, dir, "ours" + std::to_string(i)));
+    }
+    theirs.join();
+    for (int i = 0; i < kFiles; ++i) {
+      EXPECT_EQ(fs::exists((*mount)->path() + "/d/ours" + std::to_string(i)), i % 2 == 1) << i;
+      const auto found = store_->Lookup(ctx_, root_, dir, "theirs" + std::to_string(i));
+      EXPECT_EQ(found.has_value(), i % 2 == 1) << i;
+    }
+  }
+  EXPECT_OK(juicefs_->CheckClean(url_));
+  const auto usage = store_->GetDirUsage(ctx_, dir);
+  ASSERT_OK(usage);
+  EXPECT_EQ(*usage, (DirUsage{.length = kFiles, .space = kFiles * 4096, .inodes = kFiles}));
+  const auto stat = store_->GetStatFs(ctx_);
+  ASSERT_OK(stat);
+  // All files (half of them in the trash), their directory, and this hour's (or two hours').
+  EXPECT_GE(stat->used_inodes, 2U * kFiles + 2);
+  EXPECT_LE(stat->used_inodes, 2U * kFiles + 3);
 }
 
 }  // namespace

@@ -38,7 +38,8 @@ std::string NameOf(const ::testing::TestParamInfo<Setup>& info) {
 class VolumeInterop : public ::testing::TestWithParam<Setup> {
  protected:
   static void SetUpTestSuite() {
-    auto redis = Peer::Start("redis");
+    // The official client warns about a Redis that may lose data.
+    auto redis = Peer::Start("redis", {"--appendonly"});
     ASSERT_OK(redis);
     redis_ = new Peer(*std::move(redis));
     auto minio = Peer::Start("minio", {"--bucket", "interop"});

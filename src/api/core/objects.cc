@@ -111,7 +111,7 @@ Result<Node> Node::FromJson(const Json& json) {
       std::string value;
       Take(condition, "type", type);
       Take(condition, "status", value);
-      if (type == "Ready") out.ready = value == kTrue;
+      if (type == "Ready") out.ready = value == kStatusTrue;
     }
   }
   const Json& addresses = Child(status, "addresses");

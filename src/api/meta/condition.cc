@@ -13,7 +13,7 @@ const Condition* FindCondition(const std::vector<Condition>& conditions, std::st
 
 bool IsConditionTrue(const std::vector<Condition>& conditions, std::string_view type) {
   const Condition* found = FindCondition(conditions, type);
-  return found != nullptr && found->status == kTrue;
+  return found != nullptr && found->status == kStatusTrue;
 }
 
 void SetCondition(std::vector<Condition>& conditions, Condition condition, Time now) {

@@ -10,9 +10,9 @@
 
 namespace paddleop::api {
 
-inline constexpr std::string_view kTrue = "True";
-inline constexpr std::string_view kFalse = "False";
-inline constexpr std::string_view kUnknown = "Unknown";
+inline constexpr std::string_view kStatusTrue = "True";
+inline constexpr std::string_view kStatusFalse = "False";
+inline constexpr std::string_view kStatusUnknown = "Unknown";
 
 // metav1.Condition.
 struct Condition {

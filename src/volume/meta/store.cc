@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "volume/meta/redis/redis_engine.h"
 #include "volume/meta/sqlite/sqlite_engine.h"
 
 namespace paddleop::volume {
@@ -287,7 +288,14 @@ Result<std::unique_ptr<MetaStore>> OpenMetaStore(const Context& ctx, const std::
     return std::make_unique<EngineMetaStore>(
         std::make_unique<SqliteEngine>(std::move(path), options.read_only), options);
   }
-  return Fail(Code::kInvalid, "metadata URL '{}': sqlite3://PATH is known", RedactUrl(url));
+  for (const std::string_view scheme : {"redis://", "rediss://", "unix://"}) {
+    if (!url.starts_with(scheme)) continue;
+    ASSIGN_OR_RETURN(auto engine, RedisEngine::Create(url, options.read_only, options.log));
+    return std::make_unique<EngineMetaStore>(std::move(engine), options);
+  }
+  return Fail(Code::kInvalid,
+              "metadata URL '{}': it must begin with sqlite3://, redis://, rediss:// or unix://",
+              RedactUrl(url));
 }
 
 }  // namespace paddleop::volume

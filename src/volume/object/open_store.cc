@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "net/http_client.h"
+#include "volume/object/bos/bos_store.h"
 #include "volume/object/checksum_store.h"
 #include "volume/object/file/file_store.h"
 #include "volume/object/metrics_store.h"
@@ -35,9 +36,9 @@ Result<std::unique_ptr<net::HttpClient>> NewClient(const StoreOptions& options,
 
 Result<std::unique_ptr<ObjectStore>> OpenS3(const StorageConfig& config,
                                             const StoreOptions& options) {
-  ASSIGN_OR_RETURN(S3Endpoint endpoint, config.storage == "minio"
-                                            ? ParseMinioBucket(config.bucket, options.environment)
-                                            : ParseS3Bucket(config.bucket, options.environment));
+  ASSIGN_OR_RETURN(BucketEndpoint endpoint,
+                   config.storage == "minio" ? ParseMinioBucket(config.bucket, options.environment)
+                                             : ParseS3Bucket(config.bucket, options.environment));
   ASSIGN_OR_RETURN(Credentials credentials, CredentialsOf(config));
   ASSIGN_OR_RETURN(auto client, NewClient(options, endpoint.tls));
   const bool checksum = endpoint.checksum;
@@ -49,10 +50,22 @@ Result<std::unique_ptr<ObjectStore>> OpenS3(const StorageConfig& config,
   return checksum ? WithChecksum(std::move(store)) : std::move(store);
 }
 
+Result<std::unique_ptr<ObjectStore>> OpenBos(const StorageConfig& config,
+                                             const StoreOptions& options) {
+  ASSIGN_OR_RETURN(BucketEndpoint endpoint, ParseBosBucket(config.bucket, options.environment));
+  ASSIGN_OR_RETURN(Credentials credentials, CredentialsOf(config));
+  ASSIGN_OR_RETURN(auto client, NewClient(options, endpoint.tls));
+  const bool checksum = endpoint.checksum;
+  auto store = NewBosStore({.endpoint = std::move(endpoint), .credentials = std::move(credentials)},
+                           std::move(client), *options.clock);
+  return checksum ? WithChecksum(std::move(store)) : std::move(store);
+}
+
 Result<std::unique_ptr<ObjectStore>> OpenEngine(const StorageConfig& config,
                                                 const StoreOptions& options) {
   if (config.storage == "file") return OpenFileStore(config.bucket, {.sync = options.sync_files});
   if (config.storage == "s3" || config.storage == "minio") return OpenS3(config, options);
+  if (config.storage == "bos") return OpenBos(config, options);
   if (config.storage == "redis") {
     return OpenRedisStore({.bucket = config.bucket,
                            .user = config.access_key,

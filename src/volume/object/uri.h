@@ -5,7 +5,7 @@
 
 #include "base/secret.h"
 #include "base/status.h"
-#include "volume/object/s3/s3_endpoint.h"
+#include "volume/object/bucket_endpoint.h"
 
 namespace paddleop::volume::object {
 

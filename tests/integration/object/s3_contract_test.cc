@@ -14,7 +14,7 @@
 namespace paddleop::volume::object::testing {
 namespace {
 
-std::unique_ptr<ObjectStore> OpenBare(const S3Endpoint& endpoint, bool sign_payload) {
+std::unique_ptr<ObjectStore> OpenBare(const BucketEndpoint& endpoint, bool sign_payload) {
   auto http = net::HttpClient::Create();
   EXPECT_OK(http);
   return NewS3Store({.endpoint = endpoint,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from peerlib.base import Peer, PeerError
+from peerlib.bce import BceSdk
 from peerlib.etcd import Etcd
 from peerlib.juicefs import JuiceFs
 from peerlib.kube import Kube
@@ -26,6 +27,7 @@ PEERS: dict[str, Peer] = {
         Kwok(),
         Paddle(),
         PaddlePs(),
+        BceSdk(),
     )
 }
 

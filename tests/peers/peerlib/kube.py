@@ -192,11 +192,19 @@ class Kube(GoPeer):
         kubectl = [Kubectl().program("kubectl"), f"--kubeconfig={credentials.kubeconfig}"]
         environment = loopback_environment()
         run([*kubectl, "create", "-f", path], environment)
-        run(
-            [*kubectl, "wait", "--for=condition=Established", "--timeout=60s", "-f", path],
-            environment,
-            timeout=90,
-        )
+
+        # Not `kubectl wait`: it fails on an object that has no conditions yet.
+        def established() -> bool:
+            got = json.loads(run([*kubectl, "get", "-o", "json", "-f", path], environment))
+            return all(
+                any(
+                    condition["type"] == "Established" and condition["status"] == "True"
+                    for condition in item.get("status", {}).get("conditions") or []
+                )
+                for item in got.get("items", [got])
+            )
+
+        wait_until(established, f"kube: the API server serves {path}")
 
     def smoke(self) -> None:
         with Session("kube") as session:

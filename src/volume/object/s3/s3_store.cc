@@ -7,9 +7,9 @@
 #include "base/bytes.h"
 #include "base/crypto.h"
 #include "base/mutex.h"
+#include "volume/object/internal/rest_error.h"
 #include "volume/object/internal/rest_store.h"
 #include "volume/object/internal/times.h"
-#include "volume/object/s3/s3_error.h"
 #include "volume/object/s3/s3_xml.h"
 #include "volume/object/s3/sigv4.h"
 
@@ -18,15 +18,16 @@ namespace {
 
 using internal::ListPage;
 using internal::RestCall;
+using internal::RestError;
 using net::HttpResponse;
 
 // Where requests go and how they are signed. Replaced as a whole when the server corrects the
 // region.
 struct Target {
-  Target(S3Endpoint e, const Credentials& credentials)
+  Target(BucketEndpoint e, const Credentials& credentials)
       : endpoint(std::move(e)), signer(credentials, endpoint.region) {}
 
-  const S3Endpoint endpoint;
+  const BucketEndpoint endpoint;
   const SigV4Signer signer;
 };
 
@@ -98,7 +99,7 @@ class S3Store final : public internal::RestStore {
 
 net::HttpRequest S3Store::Address(const RestCall& call) const {
   const auto target = CurrentTarget();
-  const S3Endpoint& endpoint = target->endpoint;
+  const BucketEndpoint& endpoint = target->endpoint;
   std::string host = endpoint.authority;
   std::string path = "/";
   if (endpoint.path_style) {
@@ -145,18 +146,19 @@ void S3Store::Sign(const RestCall& call, const Target& target, const std::string
 
 Status S3Store::ErrorOf(const RestCall& call, const HttpResponse& response) const {
   const auto target = CurrentTarget();
-  S3Error error = ParseS3Error(response.body).value_or(S3Error{});
+  RestError error = ParseS3Error(response.body).value_or(RestError{});
   const bool is_head = call.method == "HEAD";
   // MinIO tells in a header what the answer to a HEAD has no body for.
   if (is_head) error.code = response.headers.Get("x-minio-error-code").value_or("");
   if (is_head) error.message = response.headers.Get("x-minio-error-desc").value_or("");
   if (error.region.empty()) error.region = response.headers.Get("x-amz-bucket-region").value_or("");
   if (error.region == target->endpoint.region) error.region.clear();
-  return S3Status({.what = Describe(call),
-                   .bucket = target->endpoint.bucket,
-                   .endpoint = target->endpoint.scheme + "://" + target->endpoint.authority,
-                   .has_body = !is_head},
-                  response.status, error);
+  return internal::RestStatus(
+      {.what = Describe(call),
+       .bucket = target->endpoint.bucket,
+       .endpoint = target->endpoint.scheme + "://" + target->endpoint.authority,
+       .has_body = !is_head},
+      response.status, error);
 }
 
 bool S3Store::HidesError(const HttpResponse& response) const {
@@ -173,7 +175,7 @@ bool S3Store::LearnRegion(const std::string& region) {
   if (!plausible) return false;
   MutexLock lock(mutex_);
   if (target_->endpoint.region == region) return false;
-  S3Endpoint endpoint = target_->endpoint;
+  BucketEndpoint endpoint = target_->endpoint;
   endpoint.region = region;
   if (endpoint.amazon) {
     const bool china = region.starts_with("cn-");
@@ -196,7 +198,7 @@ bool S3Store::LearnTime(const HttpResponse& response) {
 bool S3Store::Learn(const HttpResponse& response) {
   if (options_.credentials.anonymous() && response.status != 301 && response.status != 307)
     return false;
-  const S3Error error = ParseS3Error(response.body).value_or(S3Error{});
+  const RestError error = ParseS3Error(response.body).value_or(RestError{});
   if (error.code == "RequestTimeTooSkewed") return LearnTime(response);
   const bool misdirected = response.status == 301 || response.status == 307 ||
                            error.code == "AuthorizationHeaderMalformed" ||
@@ -232,9 +234,9 @@ Result<std::vector<KeyError>> S3Store::ParseDelete(std::string_view body) const 
   ASSIGN_OR_RETURN(const std::vector<S3KeyError> errors, ParseS3DeleteResult(body));
   std::vector<KeyError> failed;
   for (const S3KeyError& error : errors) {
-    S3Subject subject{.what = fmt::format("delete {}{}", name_, error.key),
-                      .bucket = options_.endpoint.bucket};
-    failed.push_back({error.key, S3Status(subject, 200, error.error)});
+    internal::RestSubject subject{.what = fmt::format("delete {}{}", name_, error.key),
+                                  .bucket = options_.endpoint.bucket};
+    failed.push_back({error.key, internal::RestStatus(subject, 200, error.error)});
   }
   return failed;
 }

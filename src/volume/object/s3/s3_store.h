@@ -5,15 +5,15 @@
 
 #include "base/clock.h"
 #include "net/http_client.h"
+#include "volume/object/bucket_endpoint.h"
 #include "volume/object/credentials.h"
 #include "volume/object/object_store.h"
-#include "volume/object/s3/s3_endpoint.h"
 
 namespace paddleop::volume::object {
 
 struct S3Options {
   std::string storage = "s3";  // the name in messages: "s3" or "minio"
-  S3Endpoint endpoint = {};
+  BucketEndpoint endpoint = {};
   Credentials credentials = {};
   // Sign the content of every request too, at the cost of one more pass over it. Without it bodies
   // are sent as UNSIGNED-PAYLOAD, as the official client does.

@@ -7,7 +7,6 @@
 #include "base/testing/manual_clock.h"
 #include "base/testing/matchers.h"
 #include "volume/object/retry_store.h"
-#include "volume/object/s3/s3_error.h"
 #include "volume/object/testing/fake_http.h"
 
 namespace paddleop::volume::object::testing {
@@ -192,7 +191,7 @@ TEST_F(S3StoreTest, AnAnswerThatIsNotS3IsSaidToBe) {
   Open([](const HttpRequest&) { return Answer(404, "<html>Not here</html>"); });
   auto got = Get("k");
   ASSERT_CODE(got, Code::kInvalid);
-  EXPECT_THAT(got.error().message(), HasSubstr("is http://127.0.0.1:9000 an S3 endpoint?"));
+  EXPECT_THAT(got.error().message(), HasSubstr("is http://127.0.0.1:9000 really its endpoint?"));
   EXPECT_CODE(store_->Head(ctx_, "k"), Code::kNotFound);  // has no body to tell from
   Open([](const HttpRequest&) { return Answer(502, "bad gateway"); });
   EXPECT_CODE(Get("k"), Code::kUnavailable);

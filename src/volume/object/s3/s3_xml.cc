@@ -7,6 +7,7 @@
 
 #include "base/crypto.h"
 #include "volume/object/internal/times.h"
+#include "volume/object/internal/utf8.h"
 
 namespace paddleop::volume::object {
 namespace {
@@ -70,7 +71,7 @@ Result<ObjectInfo> ParseContents(const pugi::xml_node& node, bool encoded) {
   return entry;
 }
 
-S3Error ErrorOf(const pugi::xml_node& node) {
+internal::RestError ErrorOf(const pugi::xml_node& node) {
   return {.code = node.child_value("Code"),
           .message = node.child_value("Message"),
           .region = node.child_value("Region"),
@@ -109,30 +110,9 @@ void AppendEscaped(std::string& out, std::string_view text) {
   }
 }
 
-// The length of the UTF-8 sequence at the front of `text`; 0 if it is none that XML allows.
-std::size_t XmlCharacter(std::string_view text) {
-  const auto at = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
-  const unsigned first = at(0);
-  if (first < 0x80) {
-    const bool allowed = first >= 0x20 || first == '\t' || first == '\n' || first == '\r';
-    return allowed ? 1 : 0;
-  }
-  const std::size_t length = first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : 2;
-  if (first < 0xc2 || first > 0xf4 || text.size() < length) return 0;
-  std::uint32_t code = first & (0x7fu >> length);
-  for (std::size_t i = 1; i < length; ++i) {
-    if ((at(i) & 0xc0) != 0x80) return 0;
-    code = code << 6 | (at(i) & 0x3f);
-  }
-  const bool overlong = (length == 3 && code < 0x800) || (length == 4 && code < 0x10000);
-  const bool surrogate = code >= 0xd800 && code <= 0xdfff;
-  if (overlong || surrogate || code > 0x10ffff || code == 0xfffe || code == 0xffff) return 0;
-  return length;
-}
-
 }  // namespace
 
-std::optional<S3Error> ParseS3Error(std::string_view body) {
+std::optional<internal::RestError> ParseS3Error(std::string_view body) {
   pugi::xml_document document;
   if (!Load(body, document)) return std::nullopt;
   const pugi::xml_node root = document.document_element();
@@ -191,8 +171,10 @@ Result<std::vector<S3KeyError>> ParseS3DeleteResult(std::string_view body) {
 
 bool FitsIntoXml(std::string_view text) {
   while (!text.empty()) {
-    const std::size_t length = XmlCharacter(text);
-    if (length == 0) return false;
+    std::uint32_t code = 0;
+    const std::size_t length = internal::TakeUtf8(text, code);
+    const bool control = code < 0x20 && code != '\t' && code != '\n' && code != '\r';
+    if (length == 0 || control || code == 0xfffe || code == 0xffff) return false;
     text.remove_prefix(length);
   }
   return true;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/status.h"
+#include "volume/object/internal/rest_error.h"
 #include "volume/object/internal/rest_store.h"
 #include "volume/object/object_store.h"
 
@@ -17,16 +18,8 @@ namespace paddleop::volume::object {
 // Larger answers are refused: a page of 1,000 keys of 1,024 bytes, all escaped, has some 4 MB.
 inline constexpr std::size_t kMaxXmlBytes = 8 << 20;
 
-struct S3Error {
-  std::string code = {};
-  std::string message = {};
-  std::string region = {};    // where the bucket really is
-  std::string endpoint = {};  // and under which address
-  std::string request_id = {};
-};
-
 // The <Error> of an answer; nullopt if the body is none.
-std::optional<S3Error> ParseS3Error(std::string_view body);
+std::optional<internal::RestError> ParseS3Error(std::string_view body);
 
 // ListObjectsV2: objects and common prefixes together, in key order.
 Result<internal::ListPage> ParseS3List(std::string_view body);
@@ -34,7 +27,7 @@ Result<std::string> ParseS3UploadId(std::string_view body);
 // DeleteObjects in quiet mode: only what failed.
 struct S3KeyError {
   std::string key;
-  S3Error error;
+  internal::RestError error;
 };
 Result<std::vector<S3KeyError>> ParseS3DeleteResult(std::string_view body);
 

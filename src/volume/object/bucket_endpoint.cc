@@ -1,4 +1,4 @@
-#include "volume/object/s3/s3_endpoint.h"
+#include "volume/object/bucket_endpoint.h"
 
 #include <arpa/inet.h>
 
@@ -79,8 +79,8 @@ Result<net::Url> ParseAddress(std::string_view text, std::string_view default_sc
   return parsed;
 }
 
-S3Endpoint WithOptions(const net::Url& url) {
-  S3Endpoint endpoint;
+BucketEndpoint WithOptions(const net::Url& url) {
+  BucketEndpoint endpoint;
   endpoint.scheme = url.scheme;
   endpoint.checksum = !IsTrue(url, "disable-checksum");
   endpoint.region = Option(url, "region");
@@ -106,7 +106,7 @@ bool WantsVirtualHosts(const Environment& environment) {
   return !First(environment, {"JFS_S3_VHOST_STYLE"}).empty();
 }
 
-Result<void> CheckBucketName(const S3Endpoint& endpoint, std::string_view text) {
+Result<void> CheckBucketName(const BucketEndpoint& endpoint, std::string_view text) {
   const std::string& name = endpoint.bucket;
   const bool plain = std::all_of(name.begin(), name.end(), [](unsigned char c) {
     return std::isalnum(c) || c == '-' || c == '.' || c == '_';
@@ -118,7 +118,7 @@ Result<void> CheckBucketName(const S3Endpoint& endpoint, std::string_view text) 
 }
 
 // BUCKET.ENDPOINT, or BUCKET alone.
-Result<void> SplitHost(const net::Url& url, S3Endpoint& endpoint) {
+Result<void> SplitHost(const net::Url& url, BucketEndpoint& endpoint) {
   const std::string_view host = url.host;
   const std::size_t dot = host.find('.');
   const bool service_only = IsAmazon(host) && (host.starts_with("s3.") || host.starts_with("s3-"));
@@ -155,17 +155,17 @@ Environment ProcessEnvironment() {
   };
 }
 
-std::string S3Endpoint::Name(std::string_view storage) const {
+std::string BucketEndpoint::Name(std::string_view storage) const {
   if (amazon) return fmt::format("{}://{}/", storage, bucket);
   if (path_style) return fmt::format("{}://{}/{}/", storage, authority, bucket);
   return fmt::format("{}://{}.{}/", storage, bucket, authority);
 }
 
-Result<S3Endpoint> ParseS3Bucket(std::string_view bucket, const Environment& environment) {
+Result<BucketEndpoint> ParseS3Bucket(std::string_view bucket, const Environment& environment) {
   const std::string_view host = bucket.substr(0, bucket.find_first_of("/:?"));
   const bool secure = host.find('.') == host.npos || IsAmazon(host);
   ASSIGN_OR_RETURN(const net::Url url, ParseAddress(bucket, secure ? "https" : "http"));
-  S3Endpoint endpoint = WithOptions(url);
+  BucketEndpoint endpoint = WithOptions(url);
   if (!url.path.empty()) {
     endpoint.bucket = FirstPart(url.path);
     endpoint.authority = url.Authority();
@@ -189,20 +189,54 @@ Result<S3Endpoint> ParseS3Bucket(std::string_view bucket, const Environment& env
   return endpoint;
 }
 
-Result<S3Endpoint> ParseMinioBucket(std::string_view bucket, const Environment& environment) {
+Result<BucketEndpoint> ParseMinioBucket(std::string_view bucket, const Environment& environment) {
   ASSIGN_OR_RETURN(net::Url url, ParseAddress(bucket, "http"));
   if (url.path.starts_with("/minio/")) url.path.erase(0, 6);
   if (url.path.empty()) {
     return Fail(Code::kInvalid, "bucket \"{}\" names no bucket: write {}://{}/BUCKET",
                 url.Redacted(), url.scheme, url.Authority());
   }
-  S3Endpoint endpoint = WithOptions(url);
+  BucketEndpoint endpoint = WithOptions(url);
   endpoint.bucket = FirstPart(url.path);
   endpoint.authority = url.Authority();
   RETURN_IF_ERROR(CheckBucketName(endpoint, bucket));
   if (endpoint.region.empty()) endpoint.region = First(environment, {"MINIO_REGION"});
   if (endpoint.region.empty()) endpoint.region = kDefaultRegion;
   endpoint.path_style = !WantsVirtualHosts(environment);
+  return endpoint;
+}
+
+Result<BucketEndpoint> ParseBosBucket(std::string_view bucket, const Environment& environment) {
+  constexpr std::string_view kDomain = "bcebos.com";
+  ASSIGN_OR_RETURN(const net::Url url, ParseAddress(bucket, "https"));
+  BucketEndpoint endpoint = WithOptions(url);
+  if (!url.path.empty()) {
+    endpoint.bucket = FirstPart(url.path);
+    endpoint.authority = url.Authority();
+    RETURN_IF_ERROR(CheckBucketName(endpoint, bucket));
+    return endpoint;
+  }
+  const std::string_view host = url.host;
+  const std::size_t dot = host.find('.');
+  if (dot == host.npos || IsAddress(url.host)) {
+    return Fail(Code::kInvalid, "bucket \"{}\": write BUCKET.REGION.bcebos.com", url.Redacted());
+  }
+  endpoint.path_style = false;
+  endpoint.bucket = host.substr(0, dot);
+  std::string service(host.substr(dot + 1));
+  if (service == kDomain) {
+    const std::string region = First(environment, {"BDCLOUD_DEFAULT_REGION"});
+    if (region.empty()) {
+      return Fail(
+          Code::kInvalid,
+          "bucket \"{}\" has no region: write {}.REGION.bcebos.com (bj, gz, su, ...) or set "
+          "BDCLOUD_DEFAULT_REGION",
+          url.Redacted(), endpoint.bucket);
+    }
+    service = fmt::format("{}.{}", region, kDomain);
+  }
+  endpoint.authority = AuthorityOf(url, service);
+  RETURN_IF_ERROR(CheckBucketName(endpoint, bucket));
   return endpoint;
 }
 

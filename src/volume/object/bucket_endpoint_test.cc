@@ -1,4 +1,4 @@
-#include "volume/object/s3/s3_endpoint.h"
+#include "volume/object/bucket_endpoint.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -21,13 +21,13 @@ Environment Fixed(std::map<std::string, std::string> values) {
 }
 
 // "scheme authority bucket region style".
-std::string Text(const Result<S3Endpoint>& e) {
+std::string Text(const Result<BucketEndpoint>& e) {
   if (!e) return e.error().ToString();
   return fmt::format("{} {} {} {} {}", e->scheme, e->authority, e->bucket, e->region,
                      e->path_style ? "path" : "host");
 }
 
-TEST(S3Endpoint, ReadsTheFormsOfABucket) {
+TEST(BucketEndpoint, ReadsTheFormsOfABucket) {
   const auto parse = [](std::string_view text) { return Text(ParseS3Bucket(text, Fixed({}))); };
   EXPECT_EQ(parse("mybucket"), "https s3.us-east-1.amazonaws.com mybucket us-east-1 host");
   EXPECT_EQ(parse("https://b1.s3.eu-west-1.amazonaws.com"),
@@ -56,7 +56,7 @@ TEST(S3Endpoint, ReadsTheFormsOfABucket) {
             "https store.example.com b1 xy-1 path");
 }
 
-TEST(S3Endpoint, ReadsTheEnvironment) {
+TEST(BucketEndpoint, ReadsTheEnvironment) {
   EXPECT_EQ(Text(ParseS3Bucket("b1.example.com", Fixed({{"AWS_DEFAULT_REGION", "r2"}}))),
             "http example.com b1 r2 path");
   EXPECT_EQ(Text(ParseS3Bucket("b1", Fixed({{"AWS_REGION", "r1"}, {"AWS_DEFAULT_REGION", "r2"}}))),
@@ -70,7 +70,7 @@ TEST(S3Endpoint, ReadsTheEnvironment) {
       "http h:9000 b1 r3 path");
 }
 
-TEST(S3Endpoint, ReadsMinioBuckets) {
+TEST(BucketEndpoint, ReadsMinioBuckets) {
   const auto parse = [](std::string_view text) { return Text(ParseMinioBucket(text, Fixed({}))); };
   EXPECT_EQ(parse("http://127.0.0.1:9000/b1"), "http 127.0.0.1:9000 b1 us-east-1 path");
   EXPECT_EQ(parse("minio.paddle-system:9000/data-center"),
@@ -79,7 +79,20 @@ TEST(S3Endpoint, ReadsMinioBuckets) {
   EXPECT_EQ(parse("http://host/b1?region=r"), "http host b1 r path");
 }
 
-TEST(S3Endpoint, ReadsOptions) {
+TEST(BucketEndpoint, ReadsBosBuckets) {
+  const auto parse = [](std::string_view text) { return Text(ParseBosBucket(text, Fixed({}))); };
+  EXPECT_EQ(parse("b1.bj.bcebos.com"), "https bj.bcebos.com b1  host");
+  EXPECT_EQ(parse("http://b1.bj.bcebos.com"), "http bj.bcebos.com b1  host");
+  EXPECT_EQ(parse("http://127.0.0.1:8080/b1"), "http 127.0.0.1:8080 b1  path");
+  EXPECT_EQ(Text(ParseBosBucket("b1.bcebos.com", Fixed({{"BDCLOUD_DEFAULT_REGION", "gz"}}))),
+            "https gz.bcebos.com b1  host");
+  EXPECT_THAT(parse("b1.bcebos.com"), HasSubstr("has no region: write b1.REGION.bcebos.com"));
+  for (const char* text : {"", "b1", "127.0.0.1:8080"}) {
+    EXPECT_CODE(ParseBosBucket(text, Fixed({})), Code::kInvalid) << text;
+  }
+}
+
+TEST(BucketEndpoint, ReadsOptions) {
   auto endpoint = ParseS3Bucket(
       "https://h.example.com/b1?disable-checksum=true&tls-insecure-skip-verify=true&ca-certs=/"
       "ca.pem&ssl-cert=/c&ssl-key=/k",
@@ -92,14 +105,14 @@ TEST(S3Endpoint, ReadsOptions) {
   EXPECT_EQ(endpoint->tls.key_file, "/k");
 }
 
-TEST(S3Endpoint, NamesItself) {
+TEST(BucketEndpoint, NamesItself) {
   EXPECT_EQ(ParseS3Bucket("b1", Fixed({}))->Name("s3"), "s3://b1/");
   EXPECT_EQ(ParseS3Bucket("b1.example.com", Fixed({}))->Name("s3"), "s3://example.com/b1/");
   EXPECT_EQ(ParseMinioBucket("127.0.0.1:9000/b1", Fixed({}))->Name("minio"),
             "minio://127.0.0.1:9000/b1/");
 }
 
-TEST(S3Endpoint, RefusesWhatNamesNoBucket) {
+TEST(BucketEndpoint, RefusesWhatNamesNoBucket) {
   for (const char* text : {"", "http://127.0.0.1:9000", "https://localhost", "s3.amazonaws.com",
                            "ftp://b1.example.com", "http:///b1", "http://h/b%20c", "http://h/b%2fc",
                            "http://ak:sk@h.example.com/b1", "http://h/b"}) {

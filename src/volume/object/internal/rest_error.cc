@@ -1,11 +1,11 @@
-#include "volume/object/s3/s3_error.h"
+#include "volume/object/internal/rest_error.h"
 
 #include <algorithm>
 #include <array>
 
 #include "net/http.h"
 
-namespace paddleop::volume::object {
+namespace paddleop::volume::object::internal {
 namespace {
 
 struct Row {
@@ -33,6 +33,7 @@ constexpr std::array kRows = {
     Row{"InvalidTokenId", Code::kPermission, "check the session token"},
     Row{"ExpiredToken", Code::kPermission, "get a new session token"},
     Row{"RequestTimeTooSkewed", Code::kPermission, "set the clock of this machine"},
+    Row{"RequestExpired", Code::kPermission, "set the clock of this machine"},
     Row{"XMinioAdminNoSuchUser", Code::kPermission, "the store does not know this access key"},
     Row{"InvalidObjectState", Code::kInvalid, "the object is archived: restore it first"},
     Row{"KeyTooLongError", Code::kNameTooLong, ""},
@@ -71,14 +72,15 @@ Code CodeOfHttp(int status) {
 
 }  // namespace
 
-Status S3Status(const S3Subject& subject, int http_status, const S3Error& error) {
+Status RestStatus(const RestSubject& subject, int http_status, const RestError& error) {
   if (error.code.empty()) {
-    // Who answers 404 without saying what is missing is no S3 server; taking it for a missing
+    // Who answers 404 without saying what is missing is no such store; taking it for a missing
     // object would make data look lost.
     if (subject.has_body && http_status == 404) {
-      return Status(Code::kInvalid,
-                    fmt::format("{}: HTTP 404 without an S3 error; is {} an S3 endpoint?",
-                                subject.what, subject.endpoint));
+      return Status(
+          Code::kInvalid,
+          fmt::format("{}: HTTP 404 without an error of the store; is {} really its endpoint?",
+                      subject.what, subject.endpoint));
     }
     return Status(CodeOfHttp(http_status), fmt::format("{}: HTTP {} {}", subject.what, http_status,
                                                        net::ReasonPhrase(http_status)));
@@ -98,4 +100,4 @@ Status S3Status(const S3Subject& subject, int http_status, const S3Error& error)
   return Status(row != kRows.end() ? row->code : CodeOfHttp(http_status), std::move(message));
 }
 
-}  // namespace paddleop::volume::object
+}  // namespace paddleop::volume::object::internal

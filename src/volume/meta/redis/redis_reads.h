@@ -1,0 +1,60 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "redis/command.h"
+#include "redis/reply.h"
+#include "volume/format/redis_keys.h"
+#include "volume/meta/internal/txn.h"
+
+namespace paddleop::volume {
+
+// The reads of a ReadSet as one pipeline, and the way back from replies to answers. The set and its
+// targets must outlive the plan.
+class ReadPlan {
+ public:
+  ReadPlan(const RedisKeys& keys, const ReadSet& set);
+
+  const redis::Commands& commands() const { return commands_; }
+  // What must not change between the reads and the commit (section "transactions" of the layout).
+  // The listing of a trash directory is among them only if its attributes are read too: those who
+  // only look whether a name is taken there would otherwise void each other's transactions.
+  std::vector<std::string> WatchKeys(const RedisKeys& keys) const;
+  // Fills the targets from the replies to commands().
+  Result<void> Answer(std::string_view address, std::span<const redis::Reply> replies) const;
+  // Ranges of chunk indexes too wide to ask one by one: to be answered by a scan.
+  std::span<const ReadSet::Request> wide() const { return wide_; }
+
+ private:
+  void AddAttrs(const RedisKeys& keys);
+  void AddEdges(const RedisKeys& keys);
+  void AddOther(const RedisKeys& keys, const ReadSet::Request& request);
+
+  std::span<const ReadSet::Request> requests_;
+  redis::Commands commands_;
+  std::vector<const ReadSet::Request*> attrs_;                 // one MGET
+  std::map<Ino, std::vector<const ReadSet::Request*>> edges_;  // one HMGET for each directory
+  std::vector<const ReadSet::Request*> others_;                // a command each, or one per index
+  std::vector<ReadSet::Request> wide_;
+};
+
+// The widest range of chunk indexes that is asked for one by one.
+inline constexpr std::uint32_t kWideRange = 10'000;
+
+// The error for an error reply to a command that only a damaged volume refuses.
+Status StatusOfReply(std::string_view address, const redis::Reply& reply);
+// The first error among `replies`, if there is one.
+Result<void> CheckReplies(std::string_view address, std::span<const redis::Reply> replies);
+
+// Records of a chunk from LRANGE; nothing if the list does not exist.
+Result<std::vector<Slice>> DecodeChunkReply(Ino ino, std::uint32_t index,
+                                            const redis::Reply& reply);
+Result<Attr> DecodeAttrReply(Ino ino, const redis::Reply& reply);
+Result<std::uint64_t> ParseUnsigned(std::string_view text);
+
+}  // namespace paddleop::volume
