@@ -109,6 +109,16 @@ class Cluster:
             connection.close()
         return reply.status, json.loads(text or b"{}")
 
+    def stream(self, path):
+        """The reply of a watch, to be read line by line."""
+        connection = self._connect()
+        connection.request("GET", path, headers={"Authorization": "Bearer " + self.info["token"]})
+        connection.sock.settimeout(None)
+        self._kept.append(connection)
+        reply = connection.getresponse()
+        assert reply.status == 200, reply.read()
+        return reply
+
     def get(self, path):
         """None if there is no such thing, or nobody to ask."""
         try:
