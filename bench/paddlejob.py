@@ -267,7 +267,8 @@ def main() -> int:
     parser.add_argument("--idle", type=float, default=60, help="seconds to leave the manager alone")
     parser.add_argument("--watched", type=int, default=10000, help="pods to watch; 0: leave this out")
     options = parser.parse_args()
-    subprocess.run(["cmake", "--preset", "release"], cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
+    if not (RELEASE / "build.ninja").exists():
+        subprocess.run(["cmake", "--preset", "release"], cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
     subprocess.run(["cmake", "--build", "--preset", "release", "--target", "paddle-operator", "kube_writer"],
                    cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
     cluster = Cluster("--controllers", "--kwok", "20", *(word for arg in FAST for word in ("--arg", arg)),
