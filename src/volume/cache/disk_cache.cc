@@ -130,10 +130,9 @@ class Directories final : public DiskCache {
   }
 
   void CountHit(std::uint64_t bytes) override {
-    if (const auto counters = FirstCounters()) {
-      ++(*counters)->hits;
-      (*counters)->hit_bytes += bytes;
-    }
+    metrics_.memory_hits.Increment();
+    metrics_.memory_hit_bytes.Increment(static_cast<double>(bytes));
+    CountShared(bytes);
   }
 
   Result<void> Store(const Context& ctx, const BlockId& block, std::span<const std::byte> plain,
@@ -343,17 +342,24 @@ class Directories final : public DiskCache {
     parts_.EraseIf([](const PartFile&) { return true; });
   }
 
-  std::shared_ptr<cache::SharedCounters> FirstCounters() const {
+  cache::SharedCounters* FirstCounters() const {
     for (const auto& dir : dirs_) {
-      if (auto counters = dir->counters()) return counters;
+      if (auto* counters = dir->counters()) return counters;
     }
     return nullptr;
+  }
+
+  void CountShared(std::uint64_t bytes) {
+    if (auto* counters = FirstCounters()) {
+      ++(*counters)->hits;
+      (*counters)->hit_bytes += bytes;
+    }
   }
 
   void Hit(std::uint64_t bytes) {
     metrics_.hits.Increment();
     metrics_.hit_bytes.Increment(static_cast<double>(bytes));
-    CountHit(bytes);
+    CountShared(bytes);
   }
 
   const DiskCacheOptions options_;

@@ -51,6 +51,10 @@ Metrics::Metrics(MetricsRegistry& registry)
                                {{"tier", "disk"}})),
       hit_bytes(registry.AddCounter(cache_metrics::kHitBytes, "bytes that a cache served",
                                     {{"tier", "disk"}})),
+      memory_hits(registry.AddCounter(cache_metrics::kHits, "reads that a cache served",
+                                      {{"tier", "memory"}})),
+      memory_hit_bytes(registry.AddCounter(cache_metrics::kHitBytes, "bytes that a cache served",
+                                           {{"tier", "memory"}})),
       misses(registry.AddCounter(cache_metrics::kMisses, "reads that no cache served")),
       miss_bytes(registry.AddCounter(cache_metrics::kMissBytes, "bytes that no cache served")),
       stored(registry.AddCounter(cache_metrics::kStored, "bytes written to cache directories")),
@@ -76,11 +80,6 @@ std::string CacheDir::PartPath(const BlockId& block) const {
   return root_ + "/part/" + BlockKey(env_.options.layout, block);
 }
 
-std::shared_ptr<SharedCounters> CacheDir::counters() const {
-  MutexLock lock(state_mutex_);
-  return counters_;
-}
-
 Result<void> CacheDir::Attach() {
   if (LooksLikeVolumeCache(directory_.path)) {
     return Fail(Code::kInvalid, "{} is itself the cache of a volume; give the directory above it",
@@ -91,9 +90,12 @@ Result<void> CacheDir::Attach() {
   RETURN_IF_ERROR(MakeDirectories(root_ + std::string(kTemporary), mode));
   ASSIGN_OR_RETURN(UniqueFd lock_file,
                    OpenFile(root_ + "/.samplefs.lock", O_RDWR | O_CREAT | O_CLOEXEC, 0600));
-  ASSIGN_OR_RETURN(auto counters,
-                   SharedCounters::Open(root_ + std::string(kCounters), env_.options.uuid));
-  if (counters->was_alone()) {
+  const std::string counters_path = root_ + std::string(kCounters);
+  std::unique_ptr<SharedCounters> counters;
+  if (SharedCounters* known = this->counters(); known == nullptr || !known->IsAt(counters_path)) {
+    ASSIGN_OR_RETURN(counters, SharedCounters::Open(counters_path, env_.options.uuid));
+  }
+  if (counters && counters->was_alone()) {
     // What a killed process had begun.
     RETURN_IF_ERROR(RemoveTree(root_ + std::string(kTemporary)));
     RETURN_IF_ERROR(MakeDirectories(root_ + std::string(kTemporary), mode));
@@ -104,7 +106,10 @@ Result<void> CacheDir::Attach() {
   }
   {
     MutexLock lock(state_mutex_);
-    counters_ = std::move(counters);
+    if (counters) {
+      counters_.store(counters.get(), std::memory_order_release);
+      all_counters_.push_back(std::move(counters));
+    }
     problem_.clear();
     io_errors_.clear();
     recount_at_ = env_.options.clock->Now() + env_.options.recount_interval;

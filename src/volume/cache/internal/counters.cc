@@ -37,6 +37,12 @@ SharedCounters::~SharedCounters() {
   if (page_ != nullptr) ::munmap(page_, kPageSize);
 }
 
+bool SharedCounters::IsAt(const std::string& path) const {
+  struct stat ours{}, named{};
+  return fd_.valid() && ::fstat(fd_.get(), &ours) == 0 && ::stat(path.c_str(), &named) == 0 &&
+         ours.st_ino == named.st_ino && ours.st_dev == named.st_dev;
+}
+
 Result<void> SharedCounters::Prepare(const std::string& path, std::string_view uuid) {
   was_alone_ = ::flock(fd_.get(), LOCK_EX | LOCK_NB) == 0;
   if (!was_alone_ && ::flock(fd_.get(), LOCK_SH) != 0) return ErrnoFail("lock {}", path);

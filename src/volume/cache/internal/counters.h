@@ -48,6 +48,8 @@ class SharedCounters {
   const CounterPage* operator->() const { return page_; }
   // The numbers cannot be trusted: the file is new, or a process or the machine died in a change.
   bool needs_walk() const { return page_->counted.load() == 0; }
+  // True if this file still has that name.
+  bool IsAt(const std::string& path) const;
   // No other process had the directory open when this one came.
   bool was_alone() const { return was_alone_; }
 

@@ -41,7 +41,7 @@ std::optional<CacheDir::Space> CacheDir::DiskSpace() const {
 std::string CacheDir::Refusal(std::uint64_t bytes) const {
   {
     MutexLock lock(state_mutex_);
-    if (!counters_) return "it is not open";
+    if (counters() == nullptr) return "it is not open";
     if (env_.options.clock->Now() < full_until_) return "the disk is full";
   }
   const auto counters = this->counters();
@@ -272,9 +272,8 @@ bool CacheDir::Probe() {
 
 void CacheDir::Upkeep(const Context& ctx) {
   if (!usable() && !Probe()) return;
-  struct stat info{};
-  if (::stat((root_ + "/.samplefs.counters").c_str(), &info) != 0) {
-    // Somebody removed the directory under us.
+  if (!counters()->IsAt(root_ + "/.samplefs.counters")) {
+    // Somebody removed or replaced the directory under us, or the disk was full when we came.
     if (auto attached = Attach(); !attached) return TakeOut(attached.error().message());
   }
   bool recount = counters()->needs_walk();
