@@ -130,9 +130,10 @@ class Directories final : public DiskCache {
   }
 
   void CountHit(std::uint64_t bytes) override {
-    metrics_.memory_hits.Increment();
-    metrics_.memory_hit_bytes.Increment(static_cast<double>(bytes));
-    CountShared(bytes);
+    if (auto* counters = FirstCounters()) {
+      ++(*counters)->hits;
+      (*counters)->hit_bytes += bytes;
+    }
   }
 
   Result<void> Store(const Context& ctx, const BlockId& block, std::span<const std::byte> plain,
@@ -349,17 +350,10 @@ class Directories final : public DiskCache {
     return nullptr;
   }
 
-  void CountShared(std::uint64_t bytes) {
-    if (auto* counters = FirstCounters()) {
-      ++(*counters)->hits;
-      (*counters)->hit_bytes += bytes;
-    }
-  }
-
   void Hit(std::uint64_t bytes) {
     metrics_.hits.Increment();
     metrics_.hit_bytes.Increment(static_cast<double>(bytes));
-    CountShared(bytes);
+    CountHit(bytes);
   }
 
   const DiskCacheOptions options_;

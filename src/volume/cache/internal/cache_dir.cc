@@ -51,10 +51,6 @@ Metrics::Metrics(MetricsRegistry& registry)
                                {{"tier", "disk"}})),
       hit_bytes(registry.AddCounter(cache_metrics::kHitBytes, "bytes that a cache served",
                                     {{"tier", "disk"}})),
-      memory_hits(registry.AddCounter(cache_metrics::kHits, "reads that a cache served",
-                                      {{"tier", "memory"}})),
-      memory_hit_bytes(registry.AddCounter(cache_metrics::kHitBytes, "bytes that a cache served",
-                                           {{"tier", "memory"}})),
       misses(registry.AddCounter(cache_metrics::kMisses, "reads that no cache served")),
       miss_bytes(registry.AddCounter(cache_metrics::kMissBytes, "bytes that no cache served")),
       stored(registry.AddCounter(cache_metrics::kStored, "bytes written to cache directories")),
@@ -93,12 +89,14 @@ Result<void> CacheDir::Attach() {
   const std::string counters_path = root_ + std::string(kCounters);
   std::unique_ptr<SharedCounters> counters;
   if (SharedCounters* known = this->counters(); known == nullptr || !known->IsAt(counters_path)) {
-    ASSIGN_OR_RETURN(counters, SharedCounters::Open(counters_path, env_.options.uuid));
-  }
-  if (counters && counters->was_alone()) {
-    // What a killed process had begun.
-    RETURN_IF_ERROR(RemoveTree(root_ + std::string(kTemporary)));
-    RETURN_IF_ERROR(MakeDirectories(root_ + std::string(kTemporary), mode));
+    ASSIGN_OR_RETURN(counters,
+                     SharedCounters::Open(counters_path, env_.options.uuid, [&]() -> Result<void> {
+                       // Nobody else is here: this is what killed processes had begun.
+                       RETURN_IF_ERROR(RemoveTree(root_ + std::string(kTemporary)));
+                       return MakeDirectories(root_ + std::string(kTemporary), mode);
+                     }));
+    // Our own counters are as good as others of our own.
+    if (known != nullptr && !counters->shared() && !known->shared()) counters.reset();
   }
   {
     MutexLock lock(lock_mutex_);

@@ -24,8 +24,6 @@ struct Metrics {
 
   MetricsRegistry::Counter& hits;
   MetricsRegistry::Counter& hit_bytes;
-  MetricsRegistry::Counter& memory_hits;
-  MetricsRegistry::Counter& memory_hit_bytes;
   MetricsRegistry::Counter& misses;
   MetricsRegistry::Counter& miss_bytes;
   MetricsRegistry::Counter& stored;

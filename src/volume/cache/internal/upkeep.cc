@@ -94,7 +94,8 @@ void CacheDir::Failed(std::string_view what, const std::string& path, int error)
     } else {
       io_errors_.push_back(now);
       while (!io_errors_.empty() && now - io_errors_.front() > kErrorWindow) io_errors_.pop_front();
-      leave = error != EIO || io_errors_.size() >= kErrorsToLeave;
+      // Names can vanish while somebody clears the directory; that alone is no failure.
+      leave = (error != EIO && error != ENOENT) || io_errors_.size() >= kErrorsToLeave;
     }
   }
   if (leave) return TakeOut(message);
