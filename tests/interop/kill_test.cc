@@ -13,9 +13,8 @@
 #include "base/posix.h"
 #include "base/testing/manual_clock.h"
 #include "base/testing/matchers.h"
-#include "interop/file_view.h"
 #include "interop/juicefs.h"
-#include "interop/victim.h"
+#include "interop/operations.h"
 #include "volume/data/fsck.h"
 #include "volume/data/gc.h"
 
@@ -23,147 +22,6 @@ namespace paddleop::testing {
 namespace {
 
 using volume::Volume;
-
-// Names and contents; names of one file share it.
-class Model {
- public:
-  using Content = std::shared_ptr<std::string>;
-
-  Model() = default;
-  Model(const Model& other) {  // files that share stay together
-    std::map<const std::string*, Content> copies;
-    for (const auto& [name, content] : other.files_) {
-      auto& copy = copies[content.get()];
-      if (copy == nullptr) copy = std::make_shared<std::string>(*content);
-      files_[name] = copy;
-    }
-  }
-  Model(Model&&) = default;
-  Model& operator=(Model&&) = default;
-  ~Model() = default;
-
-  void Apply(const std::string& line) {
-    std::istringstream in(line);
-    std::string operation;
-    std::string name;
-    in >> operation >> name;
-    std::uint64_t a = 0;
-    std::uint64_t b = 0;
-    std::uint64_t c = 0;
-    std::string target;
-    if (operation == "put") {
-      in >> a >> b;
-      files_[name] = std::make_shared<std::string>(VictimBytes(a, b));
-    } else if (operation == "poke") {
-      in >> a >> b >> c;
-      std::string& content = *files_.at(name);
-      if (content.size() < a + c) content.resize(a + c);
-      content.replace(a, c, VictimBytes(b, c));
-    } else if (operation == "cut") {
-      in >> a;
-      files_.at(name)->resize(a);
-    } else if (operation == "move") {
-      in >> target;
-      const Content content = files_.at(name);
-      // Renaming a file over another name of itself changes nothing.
-      if (files_.contains(target) && files_.at(target) == content) return;
-      files_.erase(name);
-      files_[target] = content;
-    } else if (operation == "link") {
-      in >> target;
-      files_[target] = files_.at(name);
-    } else if (operation == "remove" || operation == "hold") {
-      files_.erase(name);
-    } else if (operation == "pack") {
-      in >> a >> b;
-      const std::string bytes = VictimBytes(a, b * kPackedSize);
-      for (std::uint64_t i = 0; i < b; ++i) {
-        files_[name + "/p" + std::to_string(i)] =
-            std::make_shared<std::string>(bytes.substr(i * kPackedSize, kPackedSize));
-      }
-    } else if (operation == "rmr") {
-      std::erase_if(files_, [&](const auto& file) { return file.first.starts_with(name + "/"); });
-    }
-  }
-
-  // Empty if `found` has just these files, else the first difference.
-  std::string Differs(const std::map<std::string, std::string>& found) const {
-    for (const auto& [name, content] : files_) {
-      const auto at = found.find(name);
-      if (at == found.end()) return name + " is missing";
-      if (at->second != *content) {
-        return fmt::format("{}: {} bytes instead of {}, or other content", name, at->second.size(),
-                           content->size());
-      }
-    }
-    for (const auto& [name, content] : found) {
-      if (!files_.contains(name)) return name + " should not be there";
-    }
-    return "";
-  }
-
-  bool Has(const std::string& name) const { return files_.contains(name); }
-  bool HasDirectory(const std::string& name) const {
-    const auto at = files_.lower_bound(name + "/");
-    return at != files_.end() && at->first.starts_with(name + "/");
-  }
-  std::size_t SizeOf(const std::string& name) const { return files_.at(name)->size(); }
-
- private:
-  std::map<std::string, Content> files_;
-};
-
-class Script {
- public:
-  explicit Script(std::uint64_t seed) : random_(seed) {}
-
-  // Operations that work one after the other, starting from `model`.
-  std::vector<std::string> Make(Model model, int count) {
-    std::vector<std::string> lines;
-    while (std::cmp_less(lines.size(), count)) {
-      const std::string line = Next(model);
-      if (line.empty()) continue;
-      model.Apply(line);
-      lines.push_back(line);
-    }
-    return lines;
-  }
-  std::uint64_t Below(std::uint64_t limit) { return random_() % limit; }
-
- private:
-  std::string Next(const Model& model) {
-    const std::string name = "f" + std::to_string(Below(8));
-    const std::string other = "f" + std::to_string(Below(8));
-    const std::string directory = "d" + std::to_string(Below(3));
-    const bool there = model.Has(name);
-    switch (Below(10)) {
-      case 0:
-      case 1:
-      case 2:
-        return fmt::format("put {} {} {}", name, ++id_, Below(150'000));
-      case 3:
-        if (!there) return "";
-        return fmt::format("poke {} {} {} {}", name, Below(model.SizeOf(name) + 1), ++id_,
-                           1 + Below(100'000));
-      case 4:
-        return there ? fmt::format("cut {} {}", name, Below(200'000)) : "";
-      case 5:
-        return there && name != other ? fmt::format("move {} {}", name, other) : "";
-      case 6:
-        return there && !model.Has(other) ? fmt::format("link {} {}", name, other) : "";
-      case 7:
-        return there ? "remove " + name : "";
-      case 8:
-        return there ? "hold " + name : "";
-      default:
-        if (model.HasDirectory(directory)) return "rmr " + directory;
-        return fmt::format("pack {} {} {}", directory, ++id_, 2 + Below(12));
-    }
-  }
-
-  std::mt19937_64 random_;
-  std::uint64_t id_ = 0;
-};
 
 // Runs the lines until killed; how many were acknowledged.
 Result<std::size_t> RunAndKill(const std::string& url, const std::vector<std::string>& lines,
@@ -238,34 +96,6 @@ class KillTest : public ::testing::TestWithParam<std::string> {
     auto opened = Volume::Open(ctx_, url_, {.memory_cache_bytes = 0}, log_, metrics_);
     ASSERT_OK(opened);
     volume_ = *std::move(opened);
-    view_ = MakeVolumeView(*volume_);
-  }
-
-  Result<std::map<std::string, std::string>> Files() {
-    ASSIGN_OR_RETURN(auto all, view_->Snapshot());
-    std::map<std::string, std::string> files;
-    for (auto& [name, facts] : all) {
-      if (facts.type == 'f' && name != "new") files[name] = std::move(facts.content);
-    }
-    return files;
-  }
-
-  // Ends what the killed client had begun, as its user would: `new` is of no use to anyone, a
-  // directory that was being removed goes, one that was being filled goes too.
-  void Settle(const std::string& line, bool done) {
-    auto removed = volume_->meta().Unlink(ctx_, {}, volume::kRootIno, "new");
-    if (!removed) {
-      ASSERT_CODE(removed, Code::kNotFound);
-    }
-    std::istringstream in(line);
-    std::string operation;
-    std::string name;
-    in >> operation >> name;
-    if (operation != "rmr" && (operation != "pack" || done)) return;
-    auto gone = volume_->meta().RemoveTree(ctx_, {}, volume::kRootIno, name, {});
-    if (!gone) {
-      ASSERT_CODE(gone, Code::kNotFound);
-    }
   }
 
   // Some time later, any other client has cleaned up after the dead ones.
@@ -308,7 +138,6 @@ class KillTest : public ::testing::TestWithParam<std::string> {
   std::optional<Juicefs> juicefs_;
   std::string url_;
   std::unique_ptr<Volume> volume_;
-  std::unique_ptr<FileView> view_;
 };
 
 TEST_P(KillTest, NothingIsLostOrHalfDone) {
@@ -331,23 +160,7 @@ TEST_P(KillTest, NothingIsLostOrHalfDone) {
     const std::string& last = lines[*done];
     ++interrupted[last.substr(0, last.find(' '))];
 
-    auto files = Files();
-    ASSERT_OK(files);
-    Model after{Model(model)};
-    after.Apply(last);
-    const std::string before_differs = model.Differs(*files);
-    const std::string after_differs = after.Differs(*files);
-    const bool finished = after_differs.empty();
-    if (!last.starts_with("rmr")) {
-      ASSERT_TRUE(before_differs.empty() || finished)
-          << "kill " << i << " in '" << last << "': neither as before (" << before_differs
-          << ") nor as after (" << after_differs << ")";
-    }
-    ASSERT_NO_FATAL_FAILURE(Settle(last, finished));
-    if (finished || last.starts_with("rmr")) model = std::move(after);
-    auto settled = Files();
-    ASSERT_OK(settled);
-    ASSERT_EQ(model.Differs(*settled), "") << "kill " << i << " in '" << last << "'";
+    ASSERT_OK(SettleInterrupted(ctx_, *volume_, last, model)) << "kill " << i;
   }
   ASSERT_NO_FATAL_FAILURE(CheckBothClients());
   std::string summary;
