@@ -104,6 +104,7 @@ void Describe(Io& io, SampleSetStatus& s) {
   io("cacheStatus", s.cache_status);
   io("runtimeStatus", s.runtime_status);
   io.Nested("jobsName", "syncJobName", s.sync_job_name);
+  io.Nested("jobsName", "syncOptions", s.sync_options);
   io.Nested("jobsName", "warmupJobName", s.warmup_job_name);
   io("partitions", s.partitions);
   io("warmedPartitions", s.warmed_partitions);

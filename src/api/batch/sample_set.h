@@ -163,6 +163,7 @@ struct SampleSetStatus {
   std::optional<CacheStatus> cache_status;
   std::optional<RuntimeStatus> runtime_status;
   std::string sync_job_name;
+  std::string sync_options;  // digest of what that job imports
   std::string warmup_job_name;
   std::vector<PartitionStatus> partitions;
   // Over how many partitions the cached data is spread; 0: not known to be cached.

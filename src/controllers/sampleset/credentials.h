@@ -8,16 +8,6 @@
 
 namespace paddleop::controllers::sampleset {
 
-// What has to be done about <set>-runtime-auth.
-struct AuthWork {
-  bool authority = false;      // make one; everything else comes new with it
-  bool certificate = false;    // issue another one
-  bool token = false;          // make another one; the present one becomes the previous
-  bool drop_previous = false;  // its hour is over
-
-  bool any() const { return authority || certificate || token || drop_previous; }
-};
-
 // `recheck` is when to look again. `auth` is null if there is no Secret yet.
 struct AuthReview {
   AuthWork work;

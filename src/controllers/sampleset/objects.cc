@@ -68,15 +68,23 @@ Json Command(const Settings& settings, const api::SampleSet& set) {
                   "runtime",
                   "--set=" + name,
                   "--namespace=" + set.metadata.ns,
+                  "--pod-name=$(POD_NAME)",
                   fmt::format("--listen=:{}", runtime::kDefaultPort),
                   fmt::format("--auth-dir={}", kAuthDirectory),
                   fmt::format("--volume-dir={}", kVolumeDirectory)};
-  std::string directories;
-  for (const auto& directory : CacheDirectories(set.spec, set.status.volume_name))
-    directories += (directories.empty() ? "" : ":") + directory.path;
-  command.push_back("--cache-dir=" + directories);
-  if (const auto size = CacheSizeMib(set.spec); size > 0)
-    command.push_back(fmt::format("--cache-size={}", size));
+  for (const auto& level : set.spec.cache_levels) {
+    // A level is tried before those after it and has a limit of its own; 0 is none.
+    command.push_back(
+        fmt::format("--cache-level={},{},{}", level.medium_type, level.path, level.cache_size));
+  }
+  if (set.spec.cache_levels.empty()) {
+    std::string directories;
+    for (const auto& directory : CacheDirectories(set.spec, set.status.volume_name))
+      directories += (directories.empty() ? "" : ":") + directory.path;
+    command.push_back("--cache-dir=" + directories);
+    if (const auto size = CacheSizeMib(set.spec); size > 0)
+      command.push_back(fmt::format("--cache-size={}", size));
+  }
   if (set.spec.csi && set.spec.csi->mount_options &&
       !set.spec.csi->mount_options->free_space_ratio.empty()) {
     command.push_back("--free-space-ratio=" + set.spec.csi->mount_options->free_space_ratio);

@@ -66,8 +66,17 @@ struct Observed {
   bool data_job_active = false;        // a SampleJob of this set is at work
   std::optional<JobSeen> sync_job;
   std::optional<JobSeen> warmup_job;
-  std::optional<JobSeen> clear_job;  // of a deletion
   api::Time now{};
+};
+
+// What has to be done about <set>-runtime-auth.
+struct AuthWork {
+  bool authority = false;      // make one; everything else comes new with it
+  bool certificate = false;    // issue another one
+  bool token = false;          // make another one; the present one becomes the previous
+  bool drop_previous = false;  // its hour is over
+
+  bool any() const { return authority || certificate || token || drop_previous; }
 };
 
 struct Plan {
@@ -77,11 +86,14 @@ struct Plan {
   bool status_first = false;
   std::string set_patch;  // merge patch of the set's own metadata; before everything else
   std::vector<ChangeStep> steps;
-  // For every runtime whose table is another one.
+  // For every runtime that works by another one. Its generation is chosen by who sends it.
   std::optional<runtime::PeerTable> peers;
   // Posted to runtime 0 after the status is stored; credentials of the sources are in it.
   std::optional<runtime::JobRequest> post;
   std::vector<std::string> cancel;  // jobs to cancel on runtime 0
+  // What to do about <set>-runtime-auth: before the steps, because pods need it.
+  AuthWork auth;
+  bool purge = false;  // drop the set's cached data on all nodes, before the steps
   std::vector<ChangeNote> notes;
   bool drop_finalizer = false;
   std::optional<std::chrono::seconds> recheck;
