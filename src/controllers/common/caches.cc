@@ -1,5 +1,7 @@
 #include "controllers/common/caches.h"
 
+#include "controllers/common/runtimes.h"
+
 namespace paddleop::controllers {
 namespace {
 
@@ -20,9 +22,6 @@ std::vector<std::string> SampleSetOf(const kube::RawObject& raw) {
   if (!job || !job->spec.sample_set_ref) return {};
   return {raw.ns + "/" + job->spec.sample_set_ref->name};
 }
-
-// Runtime pods carry the UID of their set.
-constexpr char kSetUidLabel[] = "paddlepaddle.org/sampleset-uid";
 
 Result<api::Pod> DecodeRuntimePod(std::string_view json) {
   ASSIGN_OR_RETURN(auto pod, api::ParseAs<api::Pod>(json));

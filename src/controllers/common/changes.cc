@@ -78,8 +78,8 @@ Result<void> ChangeApplier::CreateOne(const Context& ctx, const std::string& own
 }
 
 Result<void> ChangeApplier::PatchOne(const Context& ctx, const PatchObject& patch) {
-  auto done =
-      client_.Patch(ctx, patch.type, patch.key, kube::MergePatch(patch.json, "", {.uid = patch.uid}));
+  auto done = client_.Patch(ctx, patch.type, patch.key,
+                            kube::MergePatch(patch.json, "", {.uid = patch.uid}));
   if (!done) {
     return std::unexpected(std::move(done).error().Wrap(
         fmt::format("patch {} {}", patch.type.kind, patch.key.ToString())));

@@ -24,8 +24,18 @@ inline constexpr char kToken[] = "token";
 inline constexpr char kPreviousToken[] = "token.previous";
 }  // namespace auth_key
 
+// On everything made for a set: its name and its UID. What carries another UID is not ours.
+inline constexpr char kSetLabel[] = "paddlepaddle.org/sampleset";
+inline constexpr char kSetUidLabel[] = "paddlepaddle.org/sampleset-uid";
+
 // <set>-runtime-auth
 std::string RuntimeAuthName(const std::string& set);
+
+// What runtime 0 says of a job.
+struct JobSeen {
+  bool known = false;  // false: it has no such job
+  runtime::JobResult result;
+};
 
 // What proves us to the runtimes of one set.
 struct RuntimeAccess {

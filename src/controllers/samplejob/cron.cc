@@ -145,10 +145,11 @@ Result<Cron::Fields> Cron::ParseFields(std::string_view schedule) {
   }
   const auto words = Words(Shorthand(schedule));
   if (words.size() != 5) {
-    return Fail(Code::kInvalid,
-                "\"{}\" has {} fields; expected five: minute, hour, day of the month, month, day of "
-                "the week, or one of @hourly, @daily, @weekly, @monthly, @yearly",
-                schedule, words.size());
+    return Fail(
+        Code::kInvalid,
+        "\"{}\" has {} fields; expected five: minute, hour, day of the month, month, day of "
+        "the week, or one of @hourly, @daily, @weekly, @monthly, @yearly",
+        schedule, words.size());
   }
   Fields fields;
   RETURN_IF_ERROR(ParseField(words[0], kMinute, fields.minutes));
@@ -169,8 +170,9 @@ Result<Cron> Cron::Parse(std::string_view schedule, std::string_view time_zone) 
   // "Local" and relative names would mean whatever the manager's machine means by them.
   if (cron.zone_ == "Local" || cron.zone_.find("..") != std::string::npos ||
       cron.zone_.starts_with('/') || FindZone(cron.zone_) == nullptr) {
-    return Fail(Code::kInvalid, "time zone \"{}\" is not in the database; use a name like "
-                                "Asia/Shanghai or Etc/UTC",
+    return Fail(Code::kInvalid,
+                "time zone \"{}\" is not in the database; use a name like "
+                "Asia/Shanghai or Etc/UTC",
                 time_zone);
   }
   return cron;

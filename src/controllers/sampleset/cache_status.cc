@@ -32,9 +32,9 @@ void NoteLostCache(Pass& pass, const RuntimeSeen& runtime, const std::string& ca
   }
   if (pass.plan.status.warmed_partitions == 0) return;
   pass.plan.status.warmed_partitions = 0;
-  pass.plan.Tell(true, "CacheLost",
-                 fmt::format("the cache of partition {} is new; the data is cached again",
-                             runtime.index));
+  pass.plan.Tell(
+      true, "CacheLost",
+      fmt::format("the cache of partition {} is new; the data is cached again", runtime.index));
 }
 
 }  // namespace
@@ -63,7 +63,8 @@ void ReportCache(Pass& pass) {
       partition.cached_bytes = static_cast<std::int64_t>(info.cached_size);
       NoteLostCache(pass, runtime, info.cache_id);
       if (!info.cache_id.empty()) partition.cache_id = info.cache_id;
-      if (!info.message.empty()) errors.push_back(fmt::format("{}: {}", partition.pod, info.message));
+      if (!info.message.empty())
+        errors.push_back(fmt::format("{}: {}", partition.pod, info.message));
       any = any || info.ready;
       total = std::max(total, info.total_size);
       files = std::max(files, info.total_files);
@@ -81,7 +82,8 @@ void ReportCache(Pass& pass) {
   status.partitions = std::move(partitions);
   if (!any) {
     // Nobody knows better: what was last known stays, and says why it is old.
-    if (status.cache_status) status.cache_status->error_message = fmt::format("{}", fmt::join(errors, "; "));
+    if (status.cache_status)
+      status.cache_status->error_message = fmt::format("{}", fmt::join(errors, "; "));
     return;
   }
   cached = std::min(cached, total);

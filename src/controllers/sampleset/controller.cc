@@ -18,8 +18,8 @@ kube::EventRecorderOptions EventOptions() {
 
 // In the order of construction: threads come last, so that they are gone first.
 struct SetController::State {
-  State(ControllerSettings settings, kube::ClusterClient& client, Caches& shared,
-        const Logger& log, MetricsRegistry& metrics, Clock& clock, runtime::RuntimeDialer dial)
+  State(ControllerSettings settings, kube::ClusterClient& client, Caches& shared, const Logger& log,
+        MetricsRegistry& metrics, Clock& clock, runtime::RuntimeDialer dial)
       : caches(shared),
         children(shared.ns(), client, log, metrics, clock),
         runtimes(std::move(dial)),
@@ -31,7 +31,9 @@ struct SetController::State {
                   children.Learn(type, raw);
                 }),
         observer(client, shared, children, applier, runtimes, clock),
-        reconciler({.runtime_image = settings.runtime_image, .mount_root = settings.mount_root},
+        reconciler({.runtime_image = settings.runtime_image,
+                    .mount_root = settings.mount_root,
+                    .source_dirs = settings.source_dirs},
                    {.client = client,
                     .caches = shared,
                     .observer = observer,
@@ -102,14 +104,20 @@ Result<void> ControllerSettings::Validate() const {
     return Fail(Code::kInvalid, "runtime image: RUNTIME_IMAGE must name the image of samplefs");
   if (!mount_root.starts_with('/'))
     return Fail(Code::kInvalid, "mount root \"{}\": must be an absolute path", mount_root);
+  for (const auto& directory : source_dirs) {
+    if (!directory.starts_with('/'))
+      return Fail(Code::kInvalid, "source directory \"{}\": must be an absolute path", directory);
+  }
   if (workers == 0 || parallel_requests == 0)
     return Fail(Code::kInvalid, "workers and parallel requests must be positive");
   return {};
 }
 
-Result<std::unique_ptr<SetController>> SetController::Create(
-    ControllerSettings settings, kube::ClusterClient& client, Caches& caches, const Logger& log,
-    MetricsRegistry& metrics, Clock& clock, runtime::RuntimeDialer dial) {
+Result<std::unique_ptr<SetController>> SetController::Create(ControllerSettings settings,
+                                                             kube::ClusterClient& client,
+                                                             Caches& caches, const Logger& log,
+                                                             MetricsRegistry& metrics, Clock& clock,
+                                                             runtime::RuntimeDialer dial) {
   RETURN_IF_ERROR(settings.Validate());
   auto state = std::make_unique<State>(std::move(settings), client, caches, log, metrics, clock,
                                        std::move(dial));

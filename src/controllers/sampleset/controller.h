@@ -2,6 +2,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "base/log.h"
 #include "base/metrics.h"
@@ -13,7 +14,9 @@ namespace paddleop::controllers::sampleset {
 
 struct ControllerSettings {
   std::string runtime_image = "paddlepaddle/samplefs:v0.5.0";
-  std::string mount_root = "/mnt";     // where runtime pods of driver juicefs mount the volume
+  std::string mount_root = "/mnt";  // where runtime pods of driver juicefs mount the volume
+  // Directories of the nodes that sources of the form file:///... may lie in.
+  std::vector<std::string> source_dirs = {};
   std::size_t workers = 8;             // sets reconciled at a time
   std::size_t parallel_requests = 24;  // to API server and runtimes, of all of them
 

@@ -55,10 +55,11 @@ bool Named(Pass& pass) {
   status.node_label = api::SampleSetLabel(status.volume_name);
   pass.plan.status_first = true;
   if (pass.seen.plain_name_taken) {
-    pass.plan.Tell(false, "LongNames",
-                   fmt::format("another namespace has a SampleSet or volume named {}; the volume is "
-                               "{}, the node label {}",
-                               meta.name, status.volume_name, status.node_label));
+    pass.plan.Tell(
+        false, "LongNames",
+        fmt::format("another namespace has a SampleSet or volume named {}; the volume is "
+                    "{}, the node label {}",
+                    meta.name, status.volume_name, status.node_label));
   }
   return false;
 }
@@ -139,7 +140,8 @@ void ReportRuntimes(Pass& pass) {
   }
   const std::string why = WhyNotServing(pass);
   const bool warn = why.find("is starting") == std::string::npos &&
-                    why.find("being made") == std::string::npos && why.find("Creating") == std::string::npos;
+                    why.find("being made") == std::string::npos &&
+                    why.find("Creating") == std::string::npos;
   pass.Say(condition::kRuntimeReady, false, "NotReady",
            fmt::format("{} of {} partitions serve; {}", ready, wanted, why), warn);
 }
@@ -150,9 +152,9 @@ bool VolumeBound(Pass& pass) {
   const bool bound = volume && claim && volume->phase == "Bound" && claim->phase == "Bound" &&
                      !volume->metadata.Deleting() && !claim->metadata.Deleting();
   if (bound) {
-    pass.Say(condition::kVolumeBound, true, "Bound",
-             fmt::format("volume {} is bound to claim {}", volume->metadata.name,
-                         claim->metadata.name));
+    pass.Say(
+        condition::kVolumeBound, true, "Bound",
+        fmt::format("volume {} is bound to claim {}", volume->metadata.name, claim->metadata.name));
   } else {
     pass.Say(condition::kVolumeBound, false, "NotBound",
              fmt::format("volume {} is {}, claim {} is {}", pass.plan.status.volume_name,
@@ -187,13 +189,11 @@ void Resize(Pass& pass) {
   if (wanted < stateful_set->replicas && pass.Holds(condition::kSynced) && !KeepWarm(pass, wanted))
     return;
   pass.resized = true;
-  pass.plan.steps.push_back(
-      {.creates = {},
-       .patches = {{api::StatefulSet::kType,
-                    stateful_set->metadata.Key(),
-                    fmt::format(R"({{"spec":{{"replicas":{}}}}})", wanted),
-                    stateful_set->metadata.uid}},
-       .deletes = {}});
+  pass.plan.steps.push_back({.creates = {},
+                             .patches = {{api::StatefulSet::kType, stateful_set->metadata.Key(),
+                                          fmt::format(R"({{"spec":{{"replicas":{}}}}})", wanted),
+                                          stateful_set->metadata.uid}},
+                             .deletes = {}});
   pass.plan.Tell(false, "Scaled",
                  fmt::format("from {} to {} partitions", stateful_set->replicas, wanted));
 }

@@ -34,10 +34,11 @@ void Remove(Pass& pass) {
   if (!pass.set.metadata.HasFinalizer(FinalizerOf(pass.set.metadata.name))) return;
   auto& plan = pass.plan;
   if (const auto jobs = JobsAtWork(pass); !jobs.empty()) {
-    pass.Say(condition::kDeletable, false, "InUse",
-             fmt::format("waiting for PaddleJobs that use the set: {}; delete them, or let them end",
-                         JoinNames(jobs)),
-             true);
+    pass.Say(
+        condition::kDeletable, false, "InUse",
+        fmt::format("waiting for PaddleJobs that use the set: {}; delete them, or let them end",
+                    JoinNames(jobs)),
+        true);
     return;
   }
   pass.Say(condition::kDeletable, true, "NotInUse", "the set is being taken down; its data stays");
@@ -62,8 +63,7 @@ void Remove(Pass& pass) {
   serving = serving || !pass.seen.runtimes.empty();
   for (const auto& runtime : pass.seen.runtimes) {
     const auto node = pass.seen.nodes.find(runtime.pod->node_name);
-    const bool lost =
-        node != pass.seen.nodes.end() && (!node->second || !node->second->ready);
+    const bool lost = node != pass.seen.nodes.end() && (!node->second || !node->second->ready);
     if (runtime.pod->metadata.Deleting() && lost) {
       first.deletes.push_back(
           {api::Pod::kType, runtime.pod->metadata.Key(), runtime.pod->metadata.uid, true});

@@ -17,11 +17,11 @@ bool IsOurs(const Pass& pass, const std::shared_ptr<const T>& object) {
 }
 
 void Want(Pass& pass, ChangeStep& step, CreateObject object) {
-  pass.plan.Tell(false, fmt::format("Create{}Successfully",
-                                    object.type == api::PersistentVolume::kType ? "PV"
-                                    : object.type == api::PersistentVolumeClaim::kType
-                                        ? "PVC"
-                                        : object.type.kind),
+  pass.plan.Tell(false,
+                 fmt::format("Create{}Successfully",
+                             object.type == api::PersistentVolume::kType        ? "PV"
+                             : object.type == api::PersistentVolumeClaim::kType ? "PVC"
+                                                                                : object.type.kind),
                  fmt::format("{} {}", object.type.kind, object.key.name));
   step.creates.push_back(std::move(object));
 }
@@ -35,11 +35,11 @@ void KeepVolumeSecret(Pass& pass, const api::SampleSet& set, ChangeStep& step) {
     return;
   }
   if (SameVolume(*pass.seen.volume_copy, *source.secret)) return;
-  step.patches.push_back({wanted.type, wanted.key, std::move(wanted.json),
-                          pass.seen.volume_copy->metadata.uid});
-  pass.plan.Tell(false, "SecretChanged",
-                 fmt::format("Secret {} has changed; the runtimes get its new values",
-                             source.key.ToString()));
+  step.patches.push_back(
+      {wanted.type, wanted.key, std::move(wanted.json), pass.seen.volume_copy->metadata.uid});
+  pass.plan.Tell(
+      false, "SecretChanged",
+      fmt::format("Secret {} has changed; the runtimes get its new values", source.key.ToString()));
 }
 
 }  // namespace

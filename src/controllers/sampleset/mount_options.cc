@@ -9,9 +9,6 @@
 namespace paddleop::controllers::sampleset {
 namespace {
 
-// What the reference gives a volume whose cache nobody limits: more than any disk has.
-constexpr std::int64_t kUnlimitedMib = 1073741824;
-
 using Options = std::map<std::string, std::string>;
 
 void Put(Options& options, const char* name, const std::string& value) {
@@ -30,7 +27,9 @@ std::int64_t CacheSizeMib(const api::SampleSetSpec& spec) {
   std::int64_t total = 0;
   for (const auto& level : spec.cache_levels) total += level.cache_size;
   if (total > 0) return total;
-  return spec.csi && spec.csi->mount_options ? spec.csi->mount_options->cache_size : 0;
+  const bool given =
+      spec.csi && spec.csi->mount_options && spec.csi->mount_options->cache_size > 0;
+  return given ? spec.csi->mount_options->cache_size : kUnlimitedMib;
 }
 
 std::string MountOptionsText(const api::SampleSetSpec& spec, const std::string& volume_name) {
@@ -58,8 +57,7 @@ std::string MountOptionsText(const api::SampleSetSpec& spec, const std::string& 
   for (const auto& directory : CacheDirectories(spec, volume_name))
     directories += (directories.empty() ? "" : ":") + directory.path;
   options["cache-dir"] = directories;
-  const std::int64_t size = CacheSizeMib(spec);
-  options["cache-size"] = std::to_string(size > 0 ? size : kUnlimitedMib);
+  options["cache-size"] = std::to_string(CacheSizeMib(spec));
 
   std::string text;
   for (const auto& [name, value] : options) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -11,7 +12,10 @@ namespace paddleop::controllers::sampleset {
 // sorted by name. Options that are not set are left out; booleans are bare words.
 std::string MountOptionsText(const api::SampleSetSpec& spec, const std::string& volume_name);
 
-// MiB that the cache may use; 0 if nobody limits it.
+// What the reference gives a cache that nobody limits: more than any disk has.
+inline constexpr std::int64_t kUnlimitedMib = 1073741824;
+
+// MiB that the cache may use.
 std::int64_t CacheSizeMib(const api::SampleSetSpec& spec);
 
 }  // namespace paddleop::controllers::sampleset

@@ -6,7 +6,7 @@
 #include <array>
 #include <charconv>
 
-#include "base/secret.h"
+#include "controllers/common/sources.h"
 #include "runtime/protocol/job.h"
 
 namespace paddleop::controllers::sampleset {
@@ -24,15 +24,6 @@ std::vector<std::string> SplitPaths(std::string_view text) {
   }
   return paths;
 }
-
-// What the engine reads by itself.
-constexpr auto kSchemes = std::to_array<std::string_view>(
-    {"bos", "file", "hdfs", "jfs", "minio", "redis", "rediss", "s3", "sqlite3", "unix"});
-// What the official client reads besides.
-constexpr auto kOfficialSchemes = std::to_array<std::string_view>(
-    {"b2",   "ceph", "cos",    "eos",      "gs",     "ibmcos", "jss",   "ks3",    "mss",  "nos",
-     "obs",  "oos",  "oss",    "qingstor", "qiniu",  "scs",    "scw",   "space",  "speedy", "swift",
-     "tikv", "ufile", "wasabi", "wasb",     "webdav"});
 
 template <class List>
 bool Contains(const List& list, std::string_view text) {
@@ -95,21 +86,6 @@ bool IsSystemDirectory(std::string_view path) {
   });
 }
 
-Result<void> CheckSource(std::string_view uri, std::string_view driver, std::string_view field) {
-  const auto colon = uri.find("://");
-  if (colon == std::string_view::npos) {
-    if (uri.starts_with('/')) return {};
-    return Fail(Code::kInvalid, "{}: \"{}\" has no scheme; it must look like bos://bucket.endpoint/prefix",
-                field, RedactUrl(uri));
-  }
-  const std::string_view scheme = uri.substr(0, colon);
-  if (Contains(kSchemes, scheme)) return {};
-  if (driver == api::csi_driver::kJuicefs && Contains(kOfficialSchemes, scheme)) return {};
-  return Fail(Code::kInvalid, "{}: unknown scheme \"{}\"; known are {}{}", field, scheme,
-              fmt::join(kSchemes, ", "),
-              Contains(kOfficialSchemes, scheme) ? " (this one with csi.driver juicefs)" : "");
-}
-
 Result<void> CheckSpec(const api::SampleSetSpec& spec) {
   const auto sources = spec.AllSources();
   if (sources.size() > runtime::kMaxSources) {
@@ -137,7 +113,8 @@ Result<void> CheckSpec(const api::SampleSetSpec& spec) {
       RETURN_IF_ERROR(
           runtime::CheckSetPath(warmup.paths[i], fmt::format("spec.warmup.paths[{}]", i)));
     }
-    if (!warmup.file.empty()) RETURN_IF_ERROR(runtime::CheckSetPath(warmup.file, "spec.warmup.file"));
+    if (!warmup.file.empty())
+      RETURN_IF_ERROR(runtime::CheckSetPath(warmup.file, "spec.warmup.file"));
   }
   return {};
 }

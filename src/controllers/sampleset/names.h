@@ -8,12 +8,11 @@
 #include <vector>
 
 #include "api/batch/sample_set.h"
+#include "controllers/common/runtimes.h"
 
 namespace paddleop::controllers::sampleset {
 
-// On everything made for a set: its name and its UID. What carries another UID is not ours.
-inline constexpr char kSetLabel[] = "paddlepaddle.org/sampleset";
-inline constexpr char kSetUidLabel[] = "paddlepaddle.org/sampleset-uid";
+// On a volume, besides the labels of everything that a set has: where the set is.
 inline constexpr char kSetNamespaceLabel[] = "paddlepaddle.org/sampleset-namespace";
 // Digest of what a StatefulSet was made from.
 inline constexpr char kTemplateAnnotation[] = "paddlepaddle.org/template";
@@ -29,9 +28,9 @@ inline constexpr char kJuicefsCsi[] = "csi.juicefs.com";
 inline constexpr char kAuthDirectory[] = "/etc/samplefs/auth";
 inline constexpr char kVolumeDirectory[] = "/etc/samplefs/volume";
 
-std::string FinalizerOf(const std::string& set);      // paddlepaddle.org/sampleset-<set>
-std::string StatefulSetName(const std::string& set);  // <set>-runtime
-std::string ServiceName(const std::string& set);      // <set>-runtime-service
+std::string FinalizerOf(const std::string& set);       // paddlepaddle.org/sampleset-<set>
+std::string StatefulSetName(const std::string& set);   // <set>-runtime
+std::string ServiceName(const std::string& set);       // <set>-runtime-service
 std::string VolumeSecretName(const std::string& set);  // <set>-volume
 
 // Keys of a volume's Secret; the first four are needed.
@@ -58,8 +57,6 @@ std::vector<CacheDirectory> CacheDirectories(const api::SampleSetSpec& spec,
 // kInvalid names the field: a directory that belongs to the system, a path that leaves the set, too
 // many of something, a source that nobody can read. What api::Validate checks is not repeated.
 Result<void> CheckSpec(const api::SampleSetSpec& spec);
-// The same for one source; `field` begins the message.
-Result<void> CheckSource(std::string_view uri, std::string_view driver, std::string_view field);
 // May a host directory hold a cache?
 bool IsSystemDirectory(std::string_view path);
 

@@ -15,9 +15,7 @@ namespace {
 
 using api::Json;
 
-bool IsJuicefs(const api::SampleSet& set) {
-  return set.spec.Driver() == api::csi_driver::kJuicefs;
-}
+bool IsJuicefs(const api::SampleSet& set) { return set.spec.Driver() == api::csi_driver::kJuicefs; }
 
 Json Metadata(const api::SampleSet& set, const std::string& name) {
   Json metadata = ChildMetadata(api::SampleSet::kType, set.metadata, name, ChildLabels(set));
@@ -50,11 +48,10 @@ Json PodSelector(const api::SampleSet& set) {
 }
 
 Json Affinity(const api::SampleSet& set) {
-  Json affinity = {
-      {"podAntiAffinity",
-       {{"requiredDuringSchedulingIgnoredDuringExecution",
-         Json::array({{{"topologyKey", "kubernetes.io/hostname"},
-                       {"labelSelector", {{"matchLabels", PodSelector(set)}}}}})}}}};
+  Json affinity = {{"podAntiAffinity",
+                    {{"requiredDuringSchedulingIgnoredDuringExecution",
+                      Json::array({{{"topologyKey", "kubernetes.io/hostname"},
+                                    {"labelSelector", {{"matchLabels", PodSelector(set)}}}}})}}}};
   if (!set.spec.node_affinity.empty()) {
     auto given = api::ParseJson(set.spec.node_affinity.text);
     if (given) affinity["nodeAffinity"] = *std::move(given);
@@ -73,22 +70,22 @@ Json Command(const Settings& settings, const api::SampleSet& set) {
                   fmt::format("--auth-dir={}", kAuthDirectory),
                   fmt::format("--volume-dir={}", kVolumeDirectory)};
   for (const auto& level : set.spec.cache_levels) {
-    // A level is tried before those after it and has a limit of its own; 0 is none.
-    command.push_back(
-        fmt::format("--cache-level={},{},{}", level.medium_type, level.path, level.cache_size));
+    // A level is tried before those after it and has a limit of its own.
+    command.push_back(fmt::format("--cache-level={},{},{}", level.medium_type, level.path,
+                                  level.cache_size > 0 ? level.cache_size : kUnlimitedMib));
   }
   if (set.spec.cache_levels.empty()) {
     std::string directories;
     for (const auto& directory : CacheDirectories(set.spec, set.status.volume_name))
       directories += (directories.empty() ? "" : ":") + directory.path;
     command.push_back("--cache-dir=" + directories);
-    if (const auto size = CacheSizeMib(set.spec); size > 0)
-      command.push_back(fmt::format("--cache-size={}", size));
+    command.push_back(fmt::format("--cache-size={}", CacheSizeMib(set.spec)));
   }
   if (set.spec.csi && set.spec.csi->mount_options &&
       !set.spec.csi->mount_options->free_space_ratio.empty()) {
     command.push_back("--free-space-ratio=" + set.spec.csi->mount_options->free_space_ratio);
   }
+  for (const auto& directory : settings.source_dirs) command.push_back("--source-dir=" + directory);
   if (IsJuicefs(set)) {
     command.push_back("--driver=juicefs");
     command.push_back(fmt::format("--data-dir={}/{}", settings.mount_root, name));
@@ -113,30 +110,34 @@ Json Items(std::initializer_list<const char*> keys) {
   return items;
 }
 
-Json Volumes(const api::SampleSet& set) {
+Json Volumes(const Settings& settings, const api::SampleSet& set) {
   const std::string& name = set.metadata.name;
   // The authority's key stays out of the pod. The previous token is there for an hour only, so its
   // volume is optional; what exists is mounted.
-  Json volumes = Json::array(
-      {{{"name", "auth"},
-        {"projected",
-         {{"defaultMode", 0400},
-          {"sources",
-           {{{"secret",
-              {{"name", RuntimeAuthName(name)},
-               {"items", Items({auth_key::kAuthority, auth_key::kCertificate, auth_key::kKey,
-                                auth_key::kToken})}}}},
-            {{"secret",
-              {{"name", RuntimeAuthName(name)},
-               {"optional", true},
-               {"items", Items({auth_key::kPreviousToken})}}}}}}}}},
-       {{"name", "volume"},
-        {"secret", {{"secretName", VolumeSecretName(name)}, {"defaultMode", 0400}}}}});
+  Json volumes =
+      Json::array({{{"name", "auth"},
+                    {"projected",
+                     {{"defaultMode", 0400},
+                      {"sources",
+                       {{{"secret",
+                          {{"name", RuntimeAuthName(name)},
+                           {"items", Items({auth_key::kAuthority, auth_key::kCertificate,
+                                            auth_key::kKey, auth_key::kToken})}}}},
+                        {{"secret",
+                          {{"name", RuntimeAuthName(name)},
+                           {"optional", true},
+                           {"items", Items({auth_key::kPreviousToken})}}}}}}}}},
+                   {{"name", "volume"},
+                    {"secret", {{"secretName", VolumeSecretName(name)}, {"defaultMode", 0400}}}}});
   int index = 0;
   for (const auto& directory : CacheDirectories(set.spec, set.status.volume_name)) {
-    volumes.push_back(
-        {{"name", fmt::format("cache-{}", index++)},
-         {"hostPath", {{"path", directory.path}, {"type", "DirectoryOrCreate"}}}});
+    volumes.push_back({{"name", fmt::format("cache-{}", index++)},
+                       {"hostPath", {{"path", directory.path}, {"type", "DirectoryOrCreate"}}}});
+  }
+  index = 0;
+  for (const auto& directory : settings.source_dirs) {
+    volumes.push_back({{"name", fmt::format("source-{}", index++)},
+                       {"hostPath", {{"path", directory}, {"type", "Directory"}}}});
   }
   if (IsJuicefs(set))
     volumes.push_back({{"name", "data"}, {"persistentVolumeClaim", {{"claimName", name}}}});
@@ -148,8 +149,13 @@ Json Mounts(const Settings& settings, const api::SampleSet& set) {
                  {{"name", "volume"}, {"mountPath", kVolumeDirectory}, {"readOnly", true}}};
   int index = 0;
   for (const auto& directory : CacheDirectories(set.spec, set.status.volume_name)) {
-    mounts.push_back(
-        {{"name", fmt::format("cache-{}", index++)}, {"mountPath", directory.path}});
+    mounts.push_back({{"name", fmt::format("cache-{}", index++)}, {"mountPath", directory.path}});
+  }
+  index = 0;
+  for (const auto& directory : settings.source_dirs) {
+    mounts.push_back({{"name", fmt::format("source-{}", index++)},
+                      {"mountPath", directory},
+                      {"readOnly", true}});
   }
   if (IsJuicefs(set)) {
     mounts.push_back({{"name", "data"},
@@ -163,8 +169,9 @@ Json PodTemplate(const Settings& settings, const api::SampleSet& set) {
       {"name", "runtime"},
       {"image", settings.runtime_image},
       {"command", Command(settings, set)},
-      {"env", {FieldEnv("POD_NAME", "metadata.name"), FieldEnv("POD_NAMESPACE", "metadata.namespace"),
-               FieldEnv("POD_IP", "status.podIP"), FieldEnv("NODE_NAME", "spec.nodeName")}},
+      {"env",
+       {FieldEnv("POD_NAME", "metadata.name"), FieldEnv("POD_NAMESPACE", "metadata.namespace"),
+        FieldEnv("POD_IP", "status.podIP"), FieldEnv("NODE_NAME", "spec.nodeName")}},
       {"ports", {{{"name", "runtime"}, {"containerPort", runtime::kDefaultPort}}}},
       {"readinessProbe", Probe("/readyz", 2, 3)},
       {"livenessProbe", Probe("/healthz", 20, 6)},
@@ -181,15 +188,16 @@ Json PodTemplate(const Settings& settings, const api::SampleSet& set) {
                {"securityContext", {{"seccompProfile", {{"type", "RuntimeDefault"}}}}},
                {"affinity", Affinity(set)},
                {"containers", Json::array({container})},
-               {"volumes", Volumes(set)},
+               {"volumes", Volumes(settings, set)},
                {"tolerations", Json::array()}};
   if (!set.spec.tolerations.empty()) {
     auto given = api::ParseJson(set.spec.tolerations.text);
     if (given) spec["tolerations"] = *std::move(given);
   }
-  return {{"metadata",
-           {{"labels", ToObject(PodLabels(set))}, {"annotations", {{"CreatedBy", "paddle-operator"}}}}},
-          {"spec", spec}};
+  return {
+      {"metadata",
+       {{"labels", ToObject(PodLabels(set))}, {"annotations", {{"CreatedBy", "paddle-operator"}}}}},
+      {"spec", spec}};
 }
 
 }  // namespace
@@ -246,16 +254,15 @@ CreateObject ClaimObject(const api::SampleSet& set) {
 
 CreateObject ServiceObject(const api::SampleSet& set) {
   const std::string name = ServiceName(set.metadata.name);
-  return Make(api::Service::kType, set, name,
-              {{"metadata", Metadata(set, name)},
-               {"spec",
-                {{"clusterIP", "None"},
-                 {"publishNotReadyAddresses", true},
-                 {"selector", PodSelector(set)},
-                 {"ports",
-                  {{{"name", "service"},
-                    {"port", runtime::kDefaultPort},
-                    {"targetPort", "runtime"}}}}}}});
+  return Make(
+      api::Service::kType, set, name,
+      {{"metadata", Metadata(set, name)},
+       {"spec",
+        {{"clusterIP", "None"},
+         {"publishNotReadyAddresses", true},
+         {"selector", PodSelector(set)},
+         {"ports",
+          {{{"name", "service"}, {"port", runtime::kDefaultPort}, {"targetPort", "runtime"}}}}}}});
 }
 
 CreateObject VolumeSecretObject(const api::SampleSet& set, const api::SecretObject& source) {
@@ -299,7 +306,8 @@ CreateObject StatefulSetObject(const Settings& settings, const api::SampleSet& s
 std::string TemplatePatch(const Settings& settings, const api::SampleSet& set) {
   Json pod = PodTemplate(settings, set);
   // What the user took back must go: a merge patch leaves alone what it does not mention.
-  if (!pod["spec"]["affinity"].contains("nodeAffinity")) pod["spec"]["affinity"]["nodeAffinity"] = nullptr;
+  if (!pod["spec"]["affinity"].contains("nodeAffinity"))
+    pod["spec"]["affinity"]["nodeAffinity"] = nullptr;
   return api::DumpJson(
       {{"metadata", {{"annotations", {{kTemplateAnnotation, TemplateDigest(settings, set)}}}}},
        {"spec", {{"template", pod}}}});

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "controllers/common/sources.h"
 #include "controllers/sampleset/names.h"
 #include "controllers/sampleset/pass.h"
 #include "runtime/protocol/paths.h"
@@ -14,20 +15,6 @@ namespace {
 // In a set that is ready, a changed Secret is noticed this late.
 constexpr std::chrono::seconds kSecretsMayBe(20);
 constexpr std::chrono::milliseconds kAskTimeout(3'000);
-
-// Keys of the volume's store are also good for a source in a store of the same kind, and for no
-// other: a public bucket must not be asked with somebody else's keys.
-std::string StoreFamily(std::string_view scheme) {
-  if (scheme == "minio") return "s3";
-  return std::string(scheme);
-}
-
-bool SameFamily(std::string_view uri, const SecretView& volume) {
-  if (!volume.found()) return false;
-  const auto colon = uri.find("://");
-  if (colon == std::string_view::npos) return false;
-  return StoreFamily(uri.substr(0, colon)) == StoreFamily(volume.secret->Value("storage").Reveal());
-}
 
 Result<std::shared_ptr<const api::SecretObject>> ReadOwn(const Context& ctx,
                                                          kube::ClusterClient& client,
@@ -82,9 +69,8 @@ Result<void> Observer::CheckName(const Context& ctx, Observed& seen) {
     if (other->metadata.name != set.metadata.name || other->metadata.uid == set.metadata.uid)
       continue;
     // Of two that have no names yet the older one gets the plain one.
-    const bool older =
-        std::pair(other->metadata.creation_timestamp, other->metadata.uid) <
-        std::pair(set.metadata.creation_timestamp, set.metadata.uid);
+    const bool older = std::pair(other->metadata.creation_timestamp, other->metadata.uid) <
+                       std::pair(set.metadata.creation_timestamp, set.metadata.uid);
     if (other->status.volume_name == set.metadata.name ||
         (other->status.volume_name.empty() && older)) {
       seen.plain_name_taken = true;
@@ -107,7 +93,7 @@ Result<Observer::Secrets> Observer::ReadSecretsNow(const Context& ctx, const api
       SecretView view;
       if (source.secret_ref) {
         ASSIGN_OR_RETURN(view, ReadSecret(ctx, client_, source.secret_ref, ns));
-      } else if (SameFamily(source.uri, secrets.volume)) {
+      } else if (SharesKeys(source.uri, secrets.volume)) {
         view = secrets.volume;
       }
       secrets.sources.push_back(std::move(view));
@@ -170,8 +156,7 @@ void Observer::LookAtJobs(Observed& seen) {
     if (status.completion_time && seen.now - *status.completion_time < std::chrono::seconds(15))
       seen.data_job_active = true;
     if (job->spec.type == "sync" && status.phase == api::data_phase::kSucceeded &&
-        status.completion_time &&
-        (!seen.last_sync || *seen.last_sync < *status.completion_time)) {
+        status.completion_time && (!seen.last_sync || *seen.last_sync < *status.completion_time)) {
       seen.last_sync = status.completion_time;
     }
   }

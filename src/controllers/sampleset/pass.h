@@ -23,9 +23,7 @@ struct Pass {
   // Sets a condition. A warning event says the same when the reason is new.
   void Say(const char* type, bool fine, std::string reason, std::string message,
            bool event_if_new = false);
-  bool Holds(const char* type) const {
-    return api::IsConditionTrue(plan.status.conditions, type);
-  }
+  bool Holds(const char* type) const { return api::IsConditionTrue(plan.status.conditions, type); }
   // Seconds since the condition last changed its status; 0 if it is not there.
   std::chrono::seconds Since(const char* type) const;
   std::string_view ReasonOf(const char* type) const;

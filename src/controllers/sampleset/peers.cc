@@ -21,8 +21,8 @@ void KeepPeers(Pass& pass) {
     entry.tls_name =
         runtime::RuntimeTlsName(pass.set.metadata.name, pass.set.metadata.ns, entry.index);
     const RuntimeSeen* runtime = pass.Runtime(i);
-    const bool placed = runtime != nullptr && !runtime->pod->pod_ip.empty() &&
-                        !runtime->pod->metadata.Deleting();
+    const bool placed =
+        runtime != nullptr && !runtime->pod->pod_ip.empty() && !runtime->pod->metadata.Deleting();
     // One that is not there yet has a name already; nobody needs it to resolve before it is.
     std::string host = placed ? runtime->pod->pod_ip : entry.tls_name;
     if (host.find(':') != std::string::npos) host = "[" + host + "]";

@@ -26,6 +26,8 @@ namespace paddleop::controllers::sampleset {
 struct Settings {
   std::string runtime_image = "paddlepaddle/samplefs:v0.5.0";
   std::string mount_root = "/mnt";  // where runtime pods of driver juicefs mount the volume
+  // Directories of the nodes that sources of the form file:///... may lie in; none by default.
+  std::vector<std::string> source_dirs = {};
 };
 
 // One runtime pod and what its server answered.
@@ -34,12 +36,6 @@ struct RuntimeSeen {
   std::shared_ptr<const api::Pod> pod;
   std::optional<runtime::CacheInfo> info;
   std::string error;  // why there is no info, if it was asked
-};
-
-// What runtime 0 says of a job of ours. Absent: it was not asked, or did not answer.
-struct JobSeen {
-  bool known = false;  // false: it has no such job
-  runtime::JobResult result;
 };
 
 struct Observed {
@@ -64,6 +60,7 @@ struct Observed {
   std::vector<std::shared_ptr<const api::PaddleJob>> users;  // PaddleJobs that refer to the set
   std::optional<api::Time> last_sync;  // end of the latest SampleJob that imported data
   bool data_job_active = false;        // a SampleJob of this set is at work
+  // Absent: runtime 0 was not asked, or did not answer.
   std::optional<JobSeen> sync_job;
   std::optional<JobSeen> warmup_job;
   api::Time now{};
@@ -109,9 +106,9 @@ struct Plan {
 
 // Condition types of a SampleSet.
 namespace condition {
-inline constexpr char kAccepted[] = "Accepted";          // the spec makes sense, names are ours
-inline constexpr char kSecretReady[] = "SecretReady";    // the volume's Secret is there and complete
-inline constexpr char kVolumeBound[] = "VolumeBound";    // PV and PVC
+inline constexpr char kAccepted[] = "Accepted";        // the spec makes sense, names are ours
+inline constexpr char kSecretReady[] = "SecretReady";  // the volume's Secret is there and complete
+inline constexpr char kVolumeBound[] = "VolumeBound";  // PV and PVC
 inline constexpr char kRuntimeReady[] = "RuntimeReady";  // all partitions serve
 inline constexpr char kSynced[] = "Synced";              // the sources have been imported
 inline constexpr char kWarmed[] = "Warmed";              // the cache is laid out for the partitions

@@ -52,10 +52,10 @@ Result<void> SetReconciler::CarryOut(const Context& ctx, const Observed& seen, P
   const auto& set = *seen.set;
   const kube::ObjectKey key = set.metadata.Key();
   if (!plan.set_patch.empty()) {
-    ASSIGN_OR_RETURN(const auto patched,
-                     parts_.client.Patch(ctx, api::SampleSet::kType, key,
-                                         kube::MergePatch(plan.set_patch, "",
-                                                          {.uid = set.metadata.uid})));
+    ASSIGN_OR_RETURN(
+        const auto patched,
+        parts_.client.Patch(ctx, api::SampleSet::kType, key,
+                            kube::MergePatch(plan.set_patch, "", {.uid = set.metadata.uid})));
     parts_.caches.sample_sets().Learn(patched);
     return {};
   }
@@ -64,8 +64,7 @@ Result<void> SetReconciler::CarryOut(const Context& ctx, const Observed& seen, P
 
   auto applied = plan.auth.any() ? KeepAuth(ctx, seen, plan.auth) : Result<void>();
   if (applied && plan.purge) Purge(ctx, seen, plan);
-  if (applied)
-    applied = parts_.applier.Apply(ctx, kSetUidLabel, set.metadata.uid, plan.steps);
+  if (applied) applied = parts_.applier.Apply(ctx, kSetUidLabel, set.metadata.uid, plan.steps);
   if (!applied) {
     if (IsRefusal(applied.error())) Refused(ctx, seen, plan, applied.error());
     return applied;
@@ -157,9 +156,10 @@ void SetReconciler::Purge(const Context& ctx, const Observed& seen, Plan& plan) 
   if (!ran) parts_.log.Warn(ctx, "purge not finished", {{"error", ran.error().message()}});
   if (left.empty()) return;
   std::sort(left.begin(), left.end());
-  plan.Tell(true, "CacheLeftBehind",
-            fmt::format("cached data could not be removed from {}; delete the cache directory there",
-                        JoinNames(left)));
+  plan.Tell(
+      true, "CacheLeftBehind",
+      fmt::format("cached data could not be removed from {}; delete the cache directory there",
+                  JoinNames(left)));
 }
 
 void SetReconciler::Cancel(const Context& ctx, const Observed& seen,

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/crypto.h"
+#include "controllers/common/sources.h"
 #include "controllers/sampleset/names.h"
 #include "controllers/sampleset/pass.h"
 
@@ -18,9 +19,9 @@ constexpr std::chrono::seconds kWaitForAll(60);
 std::string OptionsDigest(const api::SampleSetSpec& spec) {
   api::Json sources = api::Json::array();
   for (const auto& source : spec.AllSources()) {
-    sources.push_back({source.uri, source.path,
-                       source.secret_ref ? source.secret_ref->ns + "/" + source.secret_ref->name
-                                         : ""});
+    sources.push_back(
+        {source.uri, source.path,
+         source.secret_ref ? source.secret_ref->ns + "/" + source.secret_ref->name : ""});
   }
   return HexEncode(Sha256(api::DumpJson(sources))).substr(0, 16);
 }
@@ -42,13 +43,10 @@ runtime::JobRequest SyncRequest(const Pass& pass, const std::string& name) {
   request.name = name;
   const auto sources = pass.set.spec.AllSources();
   for (std::size_t i = 0; i < sources.size(); ++i) {
-    runtime::JobSource source{.uri = sources[i].uri, .path = sources[i].path, .credentials = {}};
-    if (i < pass.seen.source_secrets.size() && pass.seen.source_secrets[i].found()) {
-      const auto& secret = *pass.seen.source_secrets[i].secret;
-      source.credentials = {.access_key = secret.Value("access-key").Reveal(),
-                            .secret_key = secret.Value("secret-key"),
-                            .session_token = secret.Value("session-token")};
-    }
+    const SecretView none;
+    const bool has_secret = i < pass.seen.source_secrets.size();
+    auto source = MakeSource(sources[i].uri, sources[i].path,
+                             has_secret ? pass.seen.source_secrets[i] : none);
     request.sources.push_back(std::move(source));
   }
   return request;

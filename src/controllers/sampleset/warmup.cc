@@ -88,9 +88,8 @@ bool Follow(Pass& pass, std::int32_t partitions) {
     return false;
   }
   // The data can be read all the same, so a set does not stop for it.
-  const std::string message = result.state == runtime::JobState::kCancelled
-                                  ? "the warm-up was cancelled"
-                                  : result.message;
+  const std::string message =
+      result.state == runtime::JobState::kCancelled ? "the warm-up was cancelled" : result.message;
   pass.Say(condition::kWarmed, false, "Failed", message, true);
   return true;
 }
