@@ -8,7 +8,7 @@
 namespace paddleop::controllers {
 namespace {
 
-TEST(Secrets, AreUsedFromAnotherNamespaceOnlyIfTheySaySo) {
+TEST(Secrets, C28_AreUsedFromAnotherNamespaceOnlyIfTheySaySo) {
   kube::testing::FakeCluster cluster;
   const Context ctx = Context::Background();
   ASSERT_OK(cluster.Create(ctx, api::SecretObject::kType, "a",

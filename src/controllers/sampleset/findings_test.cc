@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "api/batch/rules.h"
 #include "controllers/sampleset/credentials.h"
 #include "controllers/sampleset/mount_options.h"
 #include "controllers/sampleset/names.h"
@@ -217,6 +218,15 @@ TEST(Findings, C22_AMissingSecretIsNoticedAlsoLater) {
   EXPECT_EQ(world.status().phase, "PartialReady") << "and dead runtimes are noticed";
 }
 
+TEST(Findings, C23_WaitingIsATimeNotASleep) {
+  World world(kThree);
+  world.run_pods = false;
+  world.Settle();
+  const Plan plan = world.Step();
+  ASSERT_TRUE(plan.recheck.has_value());
+  EXPECT_LE(*plan.recheck, std::chrono::seconds(5));
+}
+
 TEST(Findings, C24_AnImportIsStoredBeforeItIsPostedAndKeepsItsName) {
   World world(kThree);
   Plan plan;
@@ -280,6 +290,44 @@ TEST(Findings, C30_ImportsAreForAllPartitions) {
   world.now += std::chrono::seconds(60);
   world.Settle();
   EXPECT_EQ(world.posts.size(), 1u) << "but it is not waited for without end";
+}
+
+TEST(Findings, C31_CallsToRuntimesEndAndTheirClientsAreLimited) {
+  std::vector<runtime::ClientOptions> dialled;
+  RuntimePool pool(
+      [&](const runtime::ClientOptions& options)
+          -> Result<std::unique_ptr<runtime::RuntimeClient>> {
+        dialled.push_back(options);
+        return std::unique_ptr<runtime::RuntimeClient>();
+      },
+      2);
+  RuntimeAccess access{.authority = "ca", .token = Secret("t"), .previous_token = {}};
+  for (const char* host : {"10.0.0.1", "10.0.0.1", "fd00::1", "10.0.0.3", "10.0.0.1"})
+    ASSERT_TRUE(pool.Find(host, "name", access).has_value());
+  ASSERT_EQ(dialled.size(), 4u) << "one is kept, the oldest gives way";
+  EXPECT_EQ(dialled[1].address, "[fd00::1]:7716");
+  for (const auto& options : dialled) {
+    EXPECT_GT(options.timeout.count(), 0);
+    EXPECT_LE(options.timeout, std::chrono::seconds(10));
+  }
+  access.token = Secret("new");
+  ASSERT_TRUE(pool.Find("10.0.0.1", "name", access).has_value());
+  EXPECT_EQ(dialled.size(), 5u) << "with another token another client";
+}
+
+TEST(Findings, C32_FieldsThatAreFixedCannotChange) {
+  World world(kThree);
+  world.Settle();
+  const api::SampleSet before = world.set();
+  const auto refused = [&](const std::function<void(api::SampleSetSpec&)>& edit) {
+    api::SampleSet after = before;
+    edit(after.spec);
+    return !api::ValidateUpdate(before, after).empty();
+  };
+  EXPECT_TRUE(refused([](auto& spec) { spec.secret_ref->name = "other"; }));
+  EXPECT_TRUE(refused([](auto& spec) { spec.csi.emplace().driver = "juicefs"; }));
+  EXPECT_TRUE(refused([](auto& spec) { spec.cache_levels = {{"SSD", "/x", 1}}; }));
+  EXPECT_FALSE(refused([](auto& spec) { spec.partitions = 5; }));
 }
 
 TEST(Findings, C33_ChangesAreRolledOut) {

@@ -29,12 +29,12 @@ void Want(Pass& pass, ChangeStep& step, CreateObject object) {
 void KeepVolumeSecret(Pass& pass, const api::SampleSet& set, ChangeStep& step) {
   const auto& source = pass.seen.volume_secret;
   if (!source.found() || !pass.Holds(condition::kSecretReady)) return;
-  auto wanted = VolumeSecretObject(set, *source.secret);
   if (!IsOurs(pass, pass.seen.volume_copy)) {
-    Want(pass, step, std::move(wanted));
+    Want(pass, step, VolumeSecretObject(set, *source.secret, false));
     return;
   }
   if (SameVolume(*pass.seen.volume_copy, *source.secret)) return;
+  auto wanted = VolumeSecretObject(set, *source.secret, true);
   step.patches.push_back(
       {wanted.type, wanted.key, std::move(wanted.json), pass.seen.volume_copy->metadata.uid});
   pass.plan.Tell(

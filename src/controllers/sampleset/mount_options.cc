@@ -27,8 +27,7 @@ std::int64_t CacheSizeMib(const api::SampleSetSpec& spec) {
   std::int64_t total = 0;
   for (const auto& level : spec.cache_levels) total += level.cache_size;
   if (total > 0) return total;
-  const bool given =
-      spec.csi && spec.csi->mount_options && spec.csi->mount_options->cache_size > 0;
+  const bool given = spec.csi && spec.csi->mount_options && spec.csi->mount_options->cache_size > 0;
   return given ? spec.csi->mount_options->cache_size : kUnlimitedMib;
 }
 

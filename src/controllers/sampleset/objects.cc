@@ -265,13 +265,17 @@ CreateObject ServiceObject(const api::SampleSet& set) {
           {{{"name", "service"}, {"port", runtime::kDefaultPort}, {"targetPort", "runtime"}}}}}}});
 }
 
-CreateObject VolumeSecretObject(const api::SampleSet& set, const api::SecretObject& source) {
+CreateObject VolumeSecretObject(const api::SampleSet& set, const api::SecretObject& source,
+                                bool as_patch) {
   const std::string name = VolumeSecretName(set.metadata.name);
   Json data = Json::object();
   for (const std::string_view key : kVolumeKeys) {
     const Secret value = source.Value(key);
-    // A value that the source no longer has goes away, also in a merge patch.
-    data[std::string(key)] = value.empty() ? Json() : Json(Base64Encode(value.Reveal()));
+    if (!value.empty()) {
+      data[std::string(key)] = Base64Encode(value.Reveal());
+    } else if (as_patch) {
+      data[std::string(key)] = nullptr;
+    }
   }
   return Make(api::SecretObject::kType, set, name,
               {{"metadata", Metadata(set, name)}, {"type", "Opaque"}, {"data", data}});
