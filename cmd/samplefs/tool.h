@@ -65,8 +65,10 @@ void AddGc(Command& program, Tool& tool);
 void AddInfo(Command& program, Tool& tool);
 void AddLs(Command& program, Tool& tool);
 void AddMkdir(Command& program, Tool& tool);
+void AddMount(Command& program, Tool& tool);
 void AddMv(Command& program, Tool& tool);
 void AddRm(Command& program, Tool& tool);
 void AddStatus(Command& program, Tool& tool);
+void AddUmount(Command& program, Tool& tool);
 
 }  // namespace paddleop::cmd
