@@ -81,10 +81,13 @@ class DataSet::State {
     return view;
   }
 
-  // Changes whenever an import or removal has finished, or the root's own names have changed.
+  // Changes whenever an import or removal has finished, the root's own names have changed, or the
+  // volume holds more or less than before.
   Result<std::string> ReadMark(const Context& ctx) {
     ASSIGN_OR_RETURN(const Attr root, meta_.GetAttr(ctx, options_.root));
-    std::string mark = fmt::format("{}.{}", root.mtime.seconds, root.mtime.nanos);
+    ASSIGN_OR_RETURN(const StatFs usage, meta_.GetStatFs(ctx));
+    std::string mark = fmt::format("{}.{} {} {}", root.mtime.seconds, root.mtime.nanos,
+                                   usage.used_space, usage.used_inodes);
     auto generation = meta_.GetXattr(ctx, kRootIno, kGenerationXattr);
     if (generation) {
       mark += " " + *generation;
@@ -198,9 +201,9 @@ class DataSet::State {
       const std::uint64_t begin = std::max(slice.pos, pos);
       const std::uint64_t end = std::uint64_t{slice.pos} + slice.len;
       if (end <= begin || slice.id == 0) continue;
-      RETURN_IF_ERROR(blocks_.ReadSlice(
-          ctx, {slice.id, slice.size}, slice.off + static_cast<std::uint32_t>(begin - slice.pos),
-          out.subspan(begin - pos, end - begin)));
+      RETURN_IF_ERROR(blocks_.ReadSlice(ctx, {slice.id, slice.size},
+                                        slice.off + static_cast<std::uint32_t>(begin - slice.pos),
+                                        out.subspan(begin - pos, end - begin)));
     }
     return {};
   }

@@ -91,8 +91,9 @@ class DataSet {
   // Loads the tree again, takes it into use, and tells what has changed once nobody sees the old
   // state any more. One at a time; may take as long as a load.
   Result<RefreshDone> Refresh(const Context& ctx, ChangeListener& listener);
-  // True if the volume says that an import or a removal has finished since the tree was loaded, or
-  // that its root has changed.
+  // True if the volume says that an import or a removal has finished since the tree was loaded, its
+  // root has changed, or it holds more or less than then. A file rewritten in place to the same
+  // size, far from the root, is not noticed.
   Result<bool> IsStale(const Context& ctx);
 
   DataSetStatus Status() const;
