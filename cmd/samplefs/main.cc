@@ -9,6 +9,8 @@ int main(int argc, char** argv) {
   AddFormat(program, tool);
   AddMount(program, tool);
   AddUmount(program, tool);
+  AddRefresh(program, tool);
+  AddAccessLog(program, tool);
   AddStatus(program, tool);
   AddInfo(program, tool);
   AddLs(program, tool);

@@ -52,6 +52,14 @@ Result<volume::VolumeOptions> MakeVolumeOptions(const MountFlags& flags,
   ASSIGN_OR_RETURN(const double io, ParseSeconds("io-timeout", flags.io_timeout));
   if (io < 1) return paddleop::Fail(Code::kInvalid, "--io-timeout must be at least 1s");
   options.vfs.io_timeout = Milliseconds(io);
+  std::vector<std::string> directories = flags.cache_directories;
+  if (directories.empty()) directories.push_back(volume::DefaultCacheDirectory());
+  ASSIGN_OR_RETURN(options.cache, volume::ParseCacheOptions(directories, flags.cache_sizes,
+                                                            flags.free_space_ratios));
+  ASSIGN_OR_RETURN(options.cache.checksum, volume::ParseChecksumLevel(flags.verify_checksum));
+  // The kernel's page cache holds what programs have read; a second copy would push it out.
+  options.cache.direct_reads = flags.read_only;
+  options.memory_cache_bytes = flags.read_only ? 0 : 32ULL << 20;
   return options;
 }
 
@@ -63,7 +71,10 @@ Result<fuse::MountOptions> MakeMountOptions(const MountFlags& flags,
   options.session.allow_other = flags.allow_other || ::geteuid() == 0;
   options.session.options = flags.kernel_options;
   const std::size_t cores = std::max(2U, std::thread::hardware_concurrency());
-  options.session.max_threads = flags.threads > 0 ? static_cast<std::size_t>(flags.threads) : 64;
+  // In data-set mode no thread ever waits, so more than there are processors would only take turns.
+  const std::size_t threads = flags.read_only ? std::min<std::size_t>(cores, 8) : 64;
+  options.session.max_threads =
+      flags.threads > 0 ? static_cast<std::size_t>(flags.threads) : threads;
   options.session.idle_threads = std::min(options.session.max_threads, cores * 2);
   options.session.readahead_kib = 4096;
   auto& general = options.general;
@@ -75,10 +86,21 @@ Result<fuse::MountOptions> MakeMountOptions(const MountFlags& flags,
                    ParseSeconds("negative-entry-cache", flags.negative_entry_cache));
   general.xattr = !flags.disable_xattr;
   general.writeback_cache = flags.writeback_cache;
+  options.read_only = flags.read_only;
+  options.metrics_address = flags.metrics;
+  ASSIGN_OR_RETURN(const double refresh, ParseSeconds("refresh", flags.refresh));
+  options.refresh_interval = Milliseconds(refresh);
+  ASSIGN_OR_RETURN(const double io, ParseSeconds("io-timeout", flags.io_timeout));
+  options.data_set.io_timeout = Milliseconds(io);
+  ASSIGN_OR_RETURN(options.data_set.max_readahead,
+                   ParseMebibytes("max-readahead", flags.max_readahead));
+  options.data_set.fetch_threads =
+      static_cast<std::size_t>(std::clamp<std::int64_t>(flags.max_downloads, 1, 12));
   return options;
 }
 
 Result<void> Serve(Tool& tool, MountFlags& flags) {
+  RETURN_IF_ERROR(fuse::CheckFuse());
   ASSIGN_OR_RETURN(const std::string mount_point, fuse::CanonicalDirectory(flags.mount_point));
   RETURN_IF_ERROR(fuse::CheckMountPoint(mount_point));
   ASSIGN_OR_RETURN(const auto volume_options, MakeVolumeOptions(flags, mount_point));
@@ -86,8 +108,8 @@ Result<void> Serve(Tool& tool, MountFlags& flags) {
   for (const std::string& ignored : flags.ignored)
     tool.log().Warn(tool.ctx(), "mount option without effect", {{"option", ignored}});
   ASSIGN_OR_RETURN(auto volume, tool.OpenVolume(volume_options));
+  ASSIGN_OR_RETURN(options.meta_url, tool.ResolveVolume());
   options.session.source = "SampleFS:" + volume->setting().name;
-  options.meta_url = tool.MetaUrl();
   if (!flags.subdir.empty()) {
     auto root =
         volume->meta().Resolve(tool.ctx(), volume::Caller{}, volume::kRootIno, flags.subdir);
@@ -96,7 +118,7 @@ Result<void> Serve(Tool& tool, MountFlags& flags) {
       return paddleop::Fail(Code::kNotDirectory, "--subdir {} is not a directory of the volume",
                             flags.subdir);
     }
-    options.general.root = root->ino;
+    options.general.root = options.data_set.root = root->ino;
   }
   return fuse::RunMount(tool.ctx(), *volume, options, tool.metrics(), tool.log(), [&] {
     tool.log().Info(tool.ctx(), "mounted",

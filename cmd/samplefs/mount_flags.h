@@ -31,6 +31,10 @@ struct MountFlags {
   std::string get_timeout = "60s";
   std::string put_timeout = "60s";
   std::string io_timeout = "60s";
+  std::vector<std::string> cache_directories;
+  std::vector<std::string> cache_sizes;
+  std::vector<std::string> free_space_ratios;
+  std::string verify_checksum = "extend";
   std::int64_t max_uploads = 20;
   std::int64_t max_downloads = 32;
   std::string buffer_size = "128M";

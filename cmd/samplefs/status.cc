@@ -9,6 +9,7 @@ namespace paddleop::cmd {
 namespace {
 
 int RunStatus(Tool& tool) {
+  if (tool.IsPath()) return PrintMountStatus(tool);
   auto opened = tool.OpenVolume({.read_only = true, .memory_cache_bytes = 0});
   if (!opened) return tool.Fail(opened.error());
   volume::Volume& volume = **opened;
@@ -52,7 +53,7 @@ int RunStatus(Tool& tool) {
 void AddStatus(Command& program, Tool& tool) {
   Command command = program.AddCommand("status", "show a volume's setting, usage and clients",
                                        [&tool] { return RunStatus(tool); });
-  command.AddArgument("VOLUME", &tool.volume, "metadata URL");
+  command.AddArgument("VOLUME", &tool.volume, "metadata URL or mount point");
   tool.AddCommonOptions(command);
 }
 

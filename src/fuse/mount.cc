@@ -1,10 +1,22 @@
 #include "fuse/mount.h"
 
+#include <poll.h>
+#include <signal.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <cerrno>
 #include <thread>
 
+#include "base/clock.h"
+#include "base/posix.h"
 #include "base/thread_pool.h"
+#include "fuse/control.h"
+#include "fuse/data_set_fs.h"
 #include "fuse/internal/exit_guard.h"
 #include "fuse/internal/fuse_api.h"
+#include "fuse/internal/mount_status.h"
+#include "fuse/internal/refresher.h"
 
 namespace paddleop::fuse {
 namespace {
@@ -37,12 +49,45 @@ class Stopper {
   std::jthread thread_;
 };
 
+// The servers beside the mount. A mount without control still works, so that is only a warning.
+struct Servers {
+  std::unique_ptr<ControlServer> control;
+  std::unique_ptr<ControlServer> metrics;
+};
+
+Result<Servers> StartServers(const Context& ctx, const MountOptions& options,
+                             const Session& session, ControlHooks hooks, OpStats& stats,
+                             MetricsRegistry& metrics, const Logger& log) {
+  Servers servers;
+  hooks.meta_url = options.meta_url;
+  if (session.device_minor()) {
+    auto control = ControlServer::Start(ControlSocketPath(*session.device_minor()),
+                                        std::move(hooks), stats, metrics, log);
+    if (control) {
+      servers.control = *std::move(control);
+    } else {
+      log.Warn(ctx, "the mount cannot be controlled", {{"error", control.error().message()}});
+    }
+  }
+  if (!options.metrics_address.empty()) {
+    ASSIGN_OR_RETURN(servers.metrics,
+                     StartMetricsServer(options.metrics_address, stats, metrics, log));
+  }
+  return servers;
+}
+
 Result<void> RunGeneral(const Context& ctx, volume::Volume& volume, const MountOptions& options,
-                        OpStats& stats, const Logger& log, std::function<void()> ready) {
+                        OpStats& stats, MetricsRegistry& metrics, const Logger& log,
+                        std::function<void()> ready) {
   ExitGuard guard(log);
   GeneralFs fs(volume.vfs(), stats, log, options.general, std::move(ready));
   ASSIGN_OR_RETURN(auto session,
                    Session::Mount(GeneralFs::Operations(), fs.userdata(), options.session, log));
+  const MountStatus status(options, volume, nullptr, stats);
+  ASSIGN_OR_RETURN(const Servers servers,
+                   StartServers(ctx, options, *session,
+                                {.status = [&status] { return status.Json(); }, .refresh = {}},
+                                stats, metrics, log));
   Result<void> served;
   {
     const Stopper stopper(ctx, [&] {
@@ -60,12 +105,50 @@ Result<void> RunGeneral(const Context& ctx, volume::Volume& volume, const MountO
   return served;
 }
 
+Result<void> RunDataSet(const Context& ctx, volume::Volume& volume, const MountOptions& options,
+                        OpStats& stats, MetricsRegistry& metrics, const Logger& log,
+                        std::function<void()> ready) {
+  ExitGuard guard(log);
+  ASSIGN_OR_RETURN(auto data,
+                   volume::DataSet::Open(ctx, volume.meta(), volume.blocks(), volume.disk_cache(),
+                                         log, metrics, options.data_set));
+  DataSetFs fs(*data, stats, options.data_set_fs, std::move(ready));
+  ASSIGN_OR_RETURN(auto session,
+                   Session::Mount(DataSetFs::Operations(), fs.userdata(), options.session, log));
+  Refresher refresher(*data, *session, options.refresh_interval, log);
+  const MountStatus status(options, volume, data.get(), stats);
+  ASSIGN_OR_RETURN(
+      const Servers servers,
+      StartServers(ctx, options, *session,
+                   {.status = [&status] { return status.Json(); },
+                    .refresh = [&refresher](const Context& asked) -> Result<std::string> {
+                      return refresher.RefreshNow(asked);
+                    }},
+                   stats, metrics, log));
+  Result<void> served;
+  {
+    const Stopper stopper(ctx, [&] {
+      guard.Arm(kExitLimit);
+      session->Stop();
+    });
+    served = session->Run();
+  }
+  guard.Arm(kExitLimit);
+  // Answers still under way go out through the session: it ends last.
+  refresher.Stop();
+  data->Stop();
+  session.reset();
+  return served;
+}
+
 }  // namespace
 
 Result<void> RunMount(const Context& ctx, volume::Volume& volume, const MountOptions& options,
                       MetricsRegistry& metrics, const Logger& log, std::function<void()> ready) {
   OpStats stats(metrics);
-  return RunGeneral(ctx, volume, options, stats, log, std::move(ready));
+  return options.read_only
+             ? RunDataSet(ctx, volume, options, stats, metrics, log, std::move(ready))
+             : RunGeneral(ctx, volume, options, stats, metrics, log, std::move(ready));
 }
 
 }  // namespace paddleop::fuse

@@ -123,6 +123,7 @@ class Session::State {
   }
 
   fuse_session* session() { return session_; }
+  std::optional<unsigned> minor() const { return minor_; }
 
  private:
   struct Worker {
@@ -228,6 +229,11 @@ class Session::State {
   std::list<Worker> workers_ GUARDED_BY(mutex_);
 };
 
+Result<void> CheckFuse() {
+  ASSIGN_OR_RETURN(const UniqueFd device, OpenDevice());
+  return {};
+}
+
 Session::Session(std::unique_ptr<State> state) : state_(std::move(state)) {}
 Session::~Session() = default;
 
@@ -240,6 +246,8 @@ Result<std::unique_ptr<Session>> Session::Mount(const fuse_lowlevel_ops& operati
 
 Result<void> Session::Run() { return state_->Run(); }
 void Session::Stop() { state_->Stop(); }
+
+std::optional<unsigned> Session::device_minor() const { return state_->minor(); }
 
 void Session::InvalidateEntry(volume::Ino parent, std::string_view name) {
   // What the kernel does not know needs no invalidation: that answer is not an error.

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -28,6 +29,9 @@ struct SessionOptions {
   std::size_t readahead_kib = 0;
 };
 
+// This process may use FUSE. The error says what to do if not.
+Result<void> CheckFuse();
+
 // A mounted file system: the connection to the kernel and the threads that take its requests.
 //
 // Thread-safe.
@@ -50,6 +54,9 @@ class Session {
   // wrong now. Never called from a thread that serves requests: the kernel may wait for one.
   void InvalidateEntry(volume::Ino parent, std::string_view name);
   void InvalidateInode(volume::Ino ino);
+
+  // Of the mounted device; nullopt if the mount table does not show it.
+  std::optional<unsigned> device_minor() const;
 
  private:
   class State;
