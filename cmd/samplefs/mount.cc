@@ -1,5 +1,6 @@
 #include "fuse/mount.h"
 
+#include <malloc.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -143,6 +144,10 @@ int RunMountCommand(Tool& tool, MountFlags& flags) {
     auto started = StartInBackground(*arguments);
     return started ? *started : tool.Fail(started.error());
   }
+  // Blocks come and go in buffers of megabytes: their memory goes back to the system at once, and
+  // many threads do not each keep a heap of their own.
+  ::mallopt(M_MMAP_THRESHOLD, 1 << 20);
+  ::mallopt(M_ARENA_MAX, 4);
   if (auto served = Serve(tool, flags); !served) return tool.Fail(served.error());
   return kExitDone;
 }

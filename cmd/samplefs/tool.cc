@@ -80,11 +80,11 @@ Result<std::string> Tool::ResolveVolume() {
                           volume);
   }
   if (!reply) return std::unexpected(std::move(reply).error());
-  const auto json = nlohmann::json::parse(*reply, nullptr, false);
-  if (!json.is_object() || !json.contains("metaUrl"))
+  const auto answer = nlohmann::json::parse(*reply, nullptr, false);
+  if (!answer.is_object() || !answer.contains("metaUrl"))
     return paddleop::Fail(Code::kCorrupt, "the process behind {} answered with something else",
                           volume);
-  return json.value("metaUrl", "");
+  return answer.value("metaUrl", "");
 }
 
 Result<std::unique_ptr<volume::Volume>> Tool::OpenVolume(volume::VolumeOptions options) {

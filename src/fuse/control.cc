@@ -1,7 +1,9 @@
 #include "fuse/control.h"
 
 #include <fmt/format.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <charconv>
@@ -100,7 +102,7 @@ Status ReplyError(const net::HttpResponse& reply) {
   return Status(code, message);
 }
 
-Result<std::unique_ptr<net::HttpClient>> Connect(const std::string& mount_point) {
+Result<std::string> SocketOf(const std::string& mount_point) {
   ASSIGN_OR_RETURN(const std::string directory, CanonicalDirectory(mount_point));
   ASSIGN_OR_RETURN(const auto mount, FindMount(directory));
   if (!mount || mount->type != kFileSystemType)
@@ -114,6 +116,11 @@ Result<std::unique_ptr<net::HttpClient>> Connect(const std::string& mount_point)
     return Fail(Code::kUnavailable,
                 "the process behind {} is gone; unmount it with 'samplefs umount'", mount_point);
   }
+  return path;
+}
+
+Result<std::unique_ptr<net::HttpClient>> Connect(const std::string& mount_point) {
+  ASSIGN_OR_RETURN(const std::string path, SocketOf(mount_point));
   return net::HttpClient::Create(
       {.unix_socket = path, .stall_timeout = std::chrono::milliseconds(0)});
 }
@@ -161,6 +168,25 @@ Result<std::unique_ptr<ControlServer>> StartMetricsServer(const std::string& add
                                    return ServerResponse::Text(404, "try /metrics\n");
                                  }));
   return std::unique_ptr<ControlServer>(std::move(server));
+}
+
+Result<pid_t> FindMountProcess(const std::string& mount_point) {
+  ASSIGN_OR_RETURN(const std::string path, SocketOf(mount_point));
+  sockaddr_un address = {.sun_family = AF_UNIX, .sun_path = {}};
+  if (path.size() >= sizeof address.sun_path)
+    return Fail(Code::kNameTooLong, "socket path {}", path);
+  path.copy(address.sun_path, path.size());
+  const UniqueFd socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!socket.valid()) return ErrnoFail("socket");
+  if (::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
+    return Fail(Code::kUnavailable, "the process behind {} is gone", mount_point);
+  }
+  // Whoever listens is known without an answer.
+  ucred peer = {};
+  socklen_t size = sizeof peer;
+  if (::getsockopt(socket.get(), SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0)
+    return ErrnoFail("SO_PEERCRED");
+  return peer.pid;
 }
 
 Result<std::string> CallMount(const Context& ctx, const std::string& mount_point,

@@ -7,6 +7,8 @@
 //   GET  /metrics     as --metrics serves them
 #pragma once
 
+#include <sys/types.h>
+
 #include <functional>
 #include <memory>
 #include <string>
@@ -43,6 +45,10 @@ Result<std::unique_ptr<ControlServer>> StartMetricsServer(const std::string& add
 // Where the process that serves the mounted device listens: /run/samplefs for root, otherwise below
 // the user's runtime directory.
 std::string ControlSocketPath(unsigned device_minor);
+
+// The process behind a mount point, also if it does not answer. kNotFound if nothing of ours is
+// mounted there, kUnavailable if it is gone.
+Result<pid_t> FindMountProcess(const std::string& mount_point);
 
 // Asks the process behind a mount point. kNotFound if nothing of ours is mounted there,
 // kUnavailable if its process does not answer.

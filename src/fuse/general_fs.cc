@@ -115,9 +115,7 @@ const fuse_lowlevel_ops& GeneralFs::Operations() {
 
 void* GeneralFs::userdata() { return state_.get(); }
 
-void GeneralFs::Cancel() {
-  state_->stop.request_stop();
-  state_->pool.Stop();
-}
+void GeneralFs::Cancel() { state_->stop.request_stop(); }
+void GeneralFs::Drain() { state_->pool.Stop(); }
 
 }  // namespace paddleop::fuse

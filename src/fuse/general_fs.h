@@ -38,8 +38,10 @@ class GeneralFs {
   // What the operations expect as userdata.
   void* userdata();
 
-  // Breaks off what waits for something, and waits for the pool: the mount is going away.
+  // Breaks off what waits for something and may be broken off: the mount is going away.
   void Cancel();
+  // Waits until everything handed to the pool is answered.
+  void Drain();
 
   class State;
 

@@ -1,15 +1,7 @@
 #include "fuse/mount.h"
 
-#include <poll.h>
-#include <signal.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
-
-#include <cerrno>
 #include <thread>
 
-#include "base/clock.h"
-#include "base/posix.h"
 #include "base/thread_pool.h"
 #include "fuse/control.h"
 #include "fuse/data_set_fs.h"
@@ -99,6 +91,7 @@ Result<void> RunGeneral(const Context& ctx, volume::Volume& volume, const MountO
   }
   guard.Arm(kExitLimit);
   fs.Cancel();
+  fs.Drain();
   auto flushed = volume.vfs().FlushAll(Context::Background().WithTimeout(kExitLimit / 2));
   session.reset();
   if (!flushed) return std::unexpected(std::move(flushed).error().Wrap("written data was lost"));

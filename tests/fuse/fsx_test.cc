@@ -57,7 +57,9 @@ class FileUnderTest {
   std::size_t Below(std::size_t n) { return n == 0 ? 0 : random_() % n; }
 
   void Open() {
-    if (file_.valid()) ASSERT_EQ(::close(file_.Release()), 0);
+    if (file_.valid()) {
+      ASSERT_EQ(::close(file_.Release()), 0);
+    }
     file_ = UniqueFd(::open(path_.c_str(), O_RDWR | O_CREAT, 0644));
     ASSERT_TRUE(file_.valid());
     struct stat status = {};

@@ -30,7 +30,7 @@ struct Gather {
 
   void Finish(std::size_t at, std::size_t size, Result<std::span<const std::byte>> piece) {
     if (piece) {
-      std::memcpy(bytes.data() + at, piece->data(), size);
+      if (size > 0) std::memcpy(bytes.data() + at, piece->data(), size);
     } else {
       MutexLock lock(mutex);
       if (!error) error = piece.error();
