@@ -19,6 +19,8 @@ int main(int argc, char** argv) {
   AddMv(program, tool);
   AddRm(program, tool);
   AddMkdir(program, tool);
+  AddWarmup(program, tool);
+  AddClear(program, tool);
   AddGc(program, tool);
   AddFsck(program, tool);
   // As mount.samplefs we are mount(8)'s helper, for lines of fstab.

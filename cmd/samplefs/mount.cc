@@ -53,11 +53,7 @@ Result<volume::VolumeOptions> MakeVolumeOptions(const MountFlags& flags,
   ASSIGN_OR_RETURN(const double io, ParseSeconds("io-timeout", flags.io_timeout));
   if (io < 1) return paddleop::Fail(Code::kInvalid, "--io-timeout must be at least 1s");
   options.vfs.io_timeout = Milliseconds(io);
-  std::vector<std::string> directories = flags.cache_directories;
-  if (directories.empty()) directories.push_back(volume::DefaultCacheDirectory());
-  ASSIGN_OR_RETURN(options.cache, volume::ParseCacheOptions(directories, flags.cache_sizes,
-                                                            flags.free_space_ratios));
-  ASSIGN_OR_RETURN(options.cache.checksum, volume::ParseChecksumLevel(flags.verify_checksum));
+  ASSIGN_OR_RETURN(options.cache, flags.cache.Options(/*use_default=*/true));
   // The kernel's page cache holds what programs have read; a second copy would push it out.
   options.cache.direct_reads = flags.read_only;
   options.memory_cache_bytes = flags.read_only ? 0 : 32ULL << 20;

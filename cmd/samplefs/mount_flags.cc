@@ -81,10 +81,10 @@ std::map<std::string, Setting> ByName(MountFlags* f) {
           {"get-timeout", text(&f->get_timeout)},
           {"put-timeout", text(&f->put_timeout)},
           {"io-timeout", text(&f->io_timeout)},
-          {"cache-dir", list(&f->cache_directories)},
-          {"cache-size", list(&f->cache_sizes)},
-          {"free-space-ratio", list(&f->free_space_ratios)},
-          {"verify-cache-checksum", text(&f->verify_checksum)},
+          {"cache-dir", list(&f->cache.directories)},
+          {"cache-size", list(&f->cache.sizes)},
+          {"free-space-ratio", list(&f->cache.free_space_ratios)},
+          {"verify-cache-checksum", text(&f->cache.checksum)},
           {"max-uploads", number(&f->max_uploads)},
           {"max-downloads", number(&f->max_downloads)},
           {"buffer-size", text(&f->buffer_size)},
@@ -157,13 +157,7 @@ void AddMountFlags(Command& command, MountFlags* f) {
   command.AddOption("--put-timeout", &f->put_timeout, "for one upload");
   command.AddOption("--io-timeout", &f->io_timeout,
                     "how long a read or write is tried before it fails");
-  command.AddOption("--cache-dir", &f->cache_directories,
-                    "where blocks are cached: D or D:D; given again: a level behind the first");
-  command.AddOption("--cache-size", &f->cache_sizes, "of each level, in MiB (100 GiB)");
-  command.AddOption("--free-space-ratio", &f->free_space_ratios,
-                    "how much of the disk stays free (0.1)");
-  command.AddOption("--verify-cache-checksum", &f->verify_checksum,
-                    "none, full, shrink or extend: what is checked when a cached block is read");
+  f->cache.Add(command);
   command.AddOption("--max-uploads", &f->max_uploads, "uploads at the same time");
   command.AddOption("--max-downloads", &f->max_downloads, "downloads at the same time");
   command.AddOption("--buffer-size", &f->buffer_size, "memory for data on its way, in MiB");

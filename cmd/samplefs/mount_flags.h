@@ -9,6 +9,7 @@
 
 #include "base/status.h"
 #include "common/command.h"
+#include "samplefs/cache_flags.h"
 
 namespace paddleop::cmd {
 
@@ -31,10 +32,7 @@ struct MountFlags {
   std::string get_timeout = "60s";
   std::string put_timeout = "60s";
   std::string io_timeout = "60s";
-  std::vector<std::string> cache_directories;
-  std::vector<std::string> cache_sizes;
-  std::vector<std::string> free_space_ratios;
-  std::string verify_checksum = "extend";
+  CacheFlags cache;
   std::int64_t max_uploads = 20;
   std::int64_t max_downloads = 32;
   std::string buffer_size = "128M";

@@ -67,6 +67,7 @@ int PrintMountStatus(Tool& tool);
 // Each adds one sub-command; see the file of that name.
 void AddAccessLog(Command& program, Tool& tool);
 void AddCat(Command& program, Tool& tool);
+void AddClear(Command& program, Tool& tool);
 void AddCp(Command& program, Tool& tool);
 void AddFormat(Command& program, Tool& tool);
 void AddFsck(Command& program, Tool& tool);
@@ -80,5 +81,6 @@ void AddRefresh(Command& program, Tool& tool);
 void AddRm(Command& program, Tool& tool);
 void AddStatus(Command& program, Tool& tool);
 void AddUmount(Command& program, Tool& tool);
+void AddWarmup(Command& program, Tool& tool);
 
 }  // namespace paddleop::cmd
