@@ -109,10 +109,12 @@ bool AsyncBlocks::TryBlockFile(const BlockId& block, Waiter& waiter) {
   const auto file = disk_->Find(block);
   if (!file) return false;
   const auto span = file->ToRead(waiter.offset, waiter.size);
-  const auto buffer = AlignedBuffer(span.size);
+  // A direct read takes whole pages; at the block's end it goes on into the checksums.
+  const std::size_t wanted = file->direct() ? (span.size + 4095U) & ~4095U : span.size;
+  const auto buffer = AlignedBuffer(wanted);
   std::size_t got = 0;
   while (got < span.size) {
-    const ssize_t n = ::pread(file->fd(), buffer.data() + got, span.size - got,
+    const ssize_t n = ::pread(file->fd(), buffer.data() + got, wanted - got,
                               static_cast<off_t>(span.offset + got));
     if (n < 0 && errno == EINTR) continue;
     if (n <= 0) break;
@@ -122,8 +124,7 @@ bool AsyncBlocks::TryBlockFile(const BlockId& block, Waiter& waiter) {
   }
   const std::uint32_t skip = waiter.offset - span.offset;
   if (got < skip + waiter.size) return false;
-  // A widened read may reach past the end of the block, where its checksums are.
-  const std::size_t content = std::min<std::size_t>(got, file->length() - span.offset);
+  const std::size_t content = std::min<std::size_t>(got, span.size);
   if (!file->Verify(span.offset, buffer.first(content))) return false;
   disk_->CountHit(waiter.size);
   reads_[kDisk]->Increment();
