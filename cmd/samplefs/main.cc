@@ -16,6 +16,8 @@ int main(int argc, char** argv) {
   AddRmr(program, tool);
   AddMkdir(program, tool);
   AddSync(program, tool);
+  AddWarmup(program, tool);
+  AddClear(program, tool);
   AddGc(program, tool);
   AddFsck(program, tool);
   return program.Run(argc, argv);
