@@ -15,5 +15,6 @@ using Run = std::function<int()>;
 
 void AddCrds(CLI::App& app, Run& run);
 void AddManager(CLI::App& app, Run& run);
+void AddNode(CLI::App& app, Run& run);
 
 }  // namespace paddleop::cmd
