@@ -6,6 +6,7 @@
 //   meta_bench redis://127.0.0.1:6379/1 --load        # reads the whole tree, without and with
 //   slices
 #include <fcntl.h>
+#include <malloc.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -143,15 +144,28 @@ void Operations(Subject& subject, int threads, int files) {
           [&](int t, int i) { subject.Remove(threads, name(t, i)); });
 }
 
+// Resident memory of this process, with what the allocator keeps given back first.
+double ResidentBytes() {
+  ::malloc_trim(0);
+  long total = 0;
+  long resident = 0;
+  std::FILE* file = std::fopen("/proc/self/statm", "r");
+  if (file == nullptr || std::fscanf(file, "%ld %ld", &total, &resident) != 2) Die("no statm");
+  std::fclose(file);
+  return static_cast<double>(resident) * static_cast<double>(::sysconf(_SC_PAGESIZE));
+}
+
 void Load(Library& library) {
   for (const bool with_slices : {false, true}) {
+    const double before = ResidentBytes();
     const auto begin = std::chrono::steady_clock::now();
     const Tree tree = Must(library.store().LoadTree(kContext, kRootIno, with_slices));
     const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
-    std::printf("%-16s %10.0f inodes/s  %zu inodes, %.1f bytes each\n",
-                with_slices ? "load with slices" : "load",
-                static_cast<double>(tree.node_count()) / took.count(), tree.node_count(),
-                static_cast<double>(tree.MemoryBytes()) / static_cast<double>(tree.node_count()));
+    const auto count = static_cast<double>(tree.node_count());
+    std::printf("%-16s %10.0f inodes/s  %zu inodes, %.1f bytes each, %.1f resident\n",
+                with_slices ? "load with slices" : "load", count / took.count(), tree.node_count(),
+                static_cast<double>(tree.MemoryBytes()) / count,
+                (ResidentBytes() - before) / count);
   }
 }
 

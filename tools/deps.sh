@@ -20,7 +20,7 @@ base="
   python3 python3-venv python3-boto3
   curl openssl sqlite3 attr iproute2"
 lint="clang-19 clang-tidy-19 clang-format-19 libclang-rt-19-dev"
-bench="wrk fio s3fs redis-tools"
+bench="wrk nginx-light fio s3fs redis-tools"
 
 wanted=$base
 for group in "$@"; do

@@ -8,4 +8,4 @@ tools/check_layers.py
 git ls-files '*.cc' '*.h' | xargs clang-format-19 --dry-run --Werror
 make build/clang/build.ninja
 cmake --build --preset clang -j "$jobs"
-git ls-files 'src/*.cc' 'cmd/*.cc' | xargs -P "$jobs" -n 4 clang-tidy-19 -p build/clang --quiet --warnings-as-errors='*'
+tools/tidy.py --jobs "$jobs"

@@ -22,7 +22,12 @@ Result<void> PrintFile(Tool& tool, volume::Vfs& vfs, const std::string& path) {
 }
 
 int RunCat(Tool& tool, const std::vector<std::string>& paths) {
-  auto opened = tool.OpenVolume({.read_only = true});
+  // One file after the other, from its beginning: four blocks ahead keep a store busy.
+  auto opened = tool.OpenVolume({.read_only = true,
+                                 .memory_cache_bytes = 24ULL << 20,
+                                 .max_downloads = 6,
+                                 .buffer_bytes = 24ULL << 20,
+                                 .vfs = {.max_readahead = 16ULL << 20}});
   if (!opened) return tool.Fail(opened.error());
   int code = kExitDone;
   for (const auto& path : paths) {

@@ -33,11 +33,14 @@ struct HttpClientOptions {
 // An HTTP/1.1 and HTTP/2 client with pooled connections.
 //
 // Thread-safe. Any HTTP status is success at this level: the Result is an error only when no whole
-// response was had. Codes: kUnavailable (refused, reset, closed early, stalled; `sent` in the
-// message tells whether the request may have reached the server), kDeadline, kCancelled,
-// kPermission (TLS verification), kInvalid (bad URL, response over a limit, malformed response).
-// Nothing is retried here except a request on a pooled connection that the server had already
-// closed.
+// response was had. Codes: kUnavailable (refused, reset, closed early, stalled), kDeadline,
+// kCancelled, kPermission (TLS verification), kInvalid (bad URL, response over a limit, malformed
+// response). An error with maybe_done() means that the request may have reached the server; its
+// message ends with "sent: yes" or "sent: no".
+// Nothing is retried here, except on a pooled connection that the server had closed: always when
+// that was seen before sending, else once and only for GET, HEAD, PUT, DELETE and OPTIONS without a
+// body_source. Redirects, where they are followed, are followed for GET and HEAD.
+// Proxies are taken from the environment as by any program, but never for loopback addresses.
 class HttpClient {
  public:
   static Result<std::unique_ptr<HttpClient>> Create(HttpClientOptions options = {});

@@ -187,6 +187,17 @@ TEST_F(HttpClientFaultTest, MalformedResponses) {
   }
 }
 
+TEST_F(HttpClientFaultTest, AFoldedLineBeforeAnyHeader) {
+  // libcurl 7.88 appends it to the last header of the response before, long freed.
+  Serve([](RawConnection& connection, int) {
+    for (int i = 0; !connection.ReadRequest().empty(); ++i) {
+      connection.Send(i == 0 ? kOk : "HTTP/1.1 200 OK\r\n folded\r\nContent-Length: 2\r\n\r\nok");
+    }
+  });
+  auto& client = Client();
+  for (int i = 0; i < 5; ++i) std::ignore = client.Do(ctx_, Get());
+}
+
 TEST_F(HttpClientFaultTest, HugeHeaders) {
   ServeBytes("HTTP/1.1 200 OK\r\nX: " + std::string(400 << 10, 'x') + "\r\n\r\n");
   EXPECT_CODE(Client().Do(ctx_, Get()), Code::kInvalid);

@@ -323,6 +323,7 @@ TEST_F(HttpClientTest, ARequestThatMayHaveArrivedIsRepeatedOnlyWhereThatDoesNoHa
   auto lost = client.Do(ctx_, post);
   ASSERT_CODE(lost, Code::kUnavailable);
   EXPECT_THAT(lost.error().message(), HasSubstr("sent: yes"));
+  EXPECT_TRUE(lost.error().maybe_done());
   // Connected again, but sent nothing; the server may take a moment to notice.
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
   while (server_->connections() < 2 && std::chrono::steady_clock::now() < deadline) {
@@ -376,6 +377,7 @@ TEST_F(HttpClientTest, BadUrlsAreInvalidAndQuotedWithoutPassword) {
   EXPECT_THAT(refused.error().message(), Not(HasSubstr("abc")));
   EXPECT_THAT(refused.error().message(), HasSubstr("GET http://user:***@127.0.0.1:1/x"));
   EXPECT_THAT(refused.error().message(), HasSubstr("sent: no"));
+  EXPECT_FALSE(refused.error().maybe_done());
 }
 
 TEST_F(HttpClientTest, ProxiesOfTheEnvironmentAreNotForLoopback) {

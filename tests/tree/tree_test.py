@@ -51,6 +51,15 @@ class Map(unittest.TestCase):
         self.assertEqual(missing, [])
 
 
+class Metrics(unittest.TestCase):
+    def test_the_list_for_users_names_every_metric_and_no_other(self):
+        named = set(re.findall(r"^\| `(paddleop_[a-z0-9_]+)`", (ROOT / "docs/metrics.md").read_text(), re.MULTILINE))
+        there = set()
+        for header in (ROOT / "src").rglob("metrics.h"):
+            there |= set(re.findall(r'constexpr char k\w+\[\]\s*=\s*"([a-z0-9_]+)";', header.read_text()))
+        self.assertEqual(named, there, "docs/metrics.md and the constants in the rooms' metrics.h differ")
+
+
 class Documents(unittest.TestCase):
     def test_relative_links_lead_somewhere(self):
         broken = []

@@ -4,6 +4,7 @@
 #include <boost/asio/buffer.hpp>
 #include <boost/beast/http/parser.hpp>
 #include <boost/beast/http/string_body.hpp>
+#include <limits>
 
 #include "base/bytes.h"
 #include "base/crypto.h"
@@ -88,7 +89,8 @@ RequestReader::Step RequestReader::Advance() {
       return Step::kNeedMore;
     }
     parser_ = std::make_unique<Parser>();
-    parser_->header_limit(static_cast<std::uint32_t>(max_header_bytes_));
+    // Beast's own limit depends on how the header is cut into pieces; ours is checked below.
+    parser_->header_limit(std::numeric_limits<std::uint32_t>::max());
     parser_->body_limit(max_body_bytes_);
   }
   while (!parser_->is_done()) {
@@ -96,11 +98,14 @@ RequestReader::Step RequestReader::Advance() {
     const auto used = parser_->put(
         boost::asio::const_buffer(buffer_.data() + used_, buffer_.size() - used_), error);
     used_ += used;
-    if (error == http::error::need_more) return Step::kNeedMore;
-    if (error == http::error::header_limit) {
+    if (!header_done_) header_bytes_ += used;
+    const auto header_so_far =
+        header_bytes_ + (error == http::error::need_more && !header_done_ ? buffered() : 0);
+    if (header_so_far > max_header_bytes_) {
       return Refuse(431, fmt::format("the request header is over the limit of {}",
                                      FormatSize(max_header_bytes_)));
     }
+    if (error == http::error::need_more) return Step::kNeedMore;
     if (error == http::error::body_limit) {
       return Refuse(413, fmt::format("the request body is over the limit of {}",
                                      FormatSize(max_body_bytes_)));
@@ -152,6 +157,7 @@ RequestReader::Message RequestReader::Take() {
   message_.request.body = std::move(parser_->get().body());
   parser_.reset();
   header_done_ = false;
+  header_bytes_ = 0;
   return std::exchange(message_, {});
 }
 

@@ -63,6 +63,7 @@ class RequestReader {
   std::size_t used_ = 0;
   Message message_;
   bool header_done_ = false;
+  std::size_t header_bytes_ = 0;  // of the request at hand, used so far
   Refusal refusal_;
 };
 

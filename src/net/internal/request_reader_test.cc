@@ -111,6 +111,22 @@ TEST_F(RequestReaderTest, ExpectContinueIsToldOnce) {
             417);
 }
 
+TEST_F(RequestReaderTest, TheHeaderLimitIsExactHoweverItIsCut) {
+  for (const std::size_t over : {0, 1}) {
+    std::string text = "GET / HTTP/1.1\r\nHost: h\r\nX: ";
+    text += std::string(kHeaderLimit + over - text.size() - 4, 'x') + "\r\n\r\n";
+    for (const std::size_t piece : {1U, 7U, 100U, 5000U}) {
+      RequestReader reader(kHeaderLimit, kBodyLimit);
+      Step step = Step::kNeedMore;
+      for (std::size_t at = 0; at < text.size() && step == Step::kNeedMore; at += piece) {
+        reader.Append(std::string_view(text).substr(at, piece));
+        step = reader.Advance();
+      }
+      EXPECT_EQ(step, over == 0 ? Step::kRequest : Step::kRefused) << over << " " << piece;
+    }
+  }
+}
+
 TEST_F(RequestReaderTest, LimitsAreRefused) {
   EXPECT_EQ(StatusOf("GET / HTTP/1.1\r\nHost: h\r\nX: " + std::string(kHeaderLimit, 'x')), 431);
   EXPECT_EQ(StatusOf("GET /" + std::string(2 * kHeaderLimit, 'x')), 431);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cstring>
+#include <utility>
 
 #include "base/bytes.h"
 #include "base/check.h"
@@ -40,12 +41,21 @@ bool IsIdempotent(std::string_view method) {
 
 }  // namespace
 
-Transfer::Transfer(const ClientConfig& config) : config_(config), easy_(curl_easy_init()) {
-  CHECK(easy_ != nullptr, "libcurl gave no handle: out of memory");
+Transfer::Transfer(const ClientConfig& config) : config_(config), template_(curl_easy_init()) {
+  CHECK(template_ != nullptr, "libcurl gave no handle: out of memory");
   SetFixedOptions();
 }
 
-Transfer::~Transfer() { curl_easy_cleanup(easy_); }
+Transfer::~Transfer() {
+  curl_easy_cleanup(easy_);
+  curl_easy_cleanup(template_);
+}
+
+Transfer& Transfer::Of(CURL* easy) {
+  Transfer* transfer = nullptr;
+  curl_easy_getinfo(easy, CURLINFO_PRIVATE, &transfer);
+  return *transfer;
+}
 
 std::string Transfer::Name() const { return request_->method + " " + RedactUrl(request_->url); }
 
@@ -62,14 +72,16 @@ bool Transfer::FollowsRedirects() const {
 }
 
 Result<HttpResponse> Transfer::End(CURLcode code, std::optional<Status> broken_off) {
+  curl_easy_cleanup(std::exchange(easy_, nullptr));
   if (delivery_.received != nullptr) *delivery_.received = delivery_.into_buffer ? received_ : 0;
-  if (failure_) return std::unexpected(*std::move(failure_));
-  if (broken_off) return std::unexpected(std::move(*broken_off).Wrap(Name()));
-  if (code != CURLE_OK) {
-    return std::unexpected(StatusOfCurl(code, error_.data(), sent()).Wrap(Name()));
-  }
+  const auto fail = [&](Status status) {
+    return std::unexpected(sent() ? std::move(status).MarkMaybeDone() : std::move(status));
+  };
+  if (failure_) return fail(*std::move(failure_));
+  if (broken_off) return fail(std::move(*broken_off).Wrap(Name()));
+  if (code != CURLE_OK) return fail(StatusOfCurl(code, error_.data(), sent()).Wrap(Name()));
   if (response_.status < 200) {
-    return Fail(Code::kInvalid, "{}: the response has no status line", Name());
+    return fail(Status(Code::kInvalid, Name() + ": the response has no status line"));
   }
   return std::move(response_);
 }

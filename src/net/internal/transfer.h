@@ -32,11 +32,13 @@ struct ClientConfig {
   std::unique_ptr<ClientTlsSource> tls;
 };
 
-// A reusable easy handle and the request it carries. Options that do not change are set once: what
-// is left per request is the URL, the method, headers and body.
+// One request at a time, each on a libcurl handle of its own. Options that do not change are set
+// once, on a template that every request copies. Using a handle twice would be cheaper, but
+// libcurl 7.88 keeps a pointer to the last header of the first response and follows it, freed, when
+// the second response begins with a folded line (tests/fuzz/seeds/http_response/folded_first).
 //
-// Begin(), let a multi handle run easy(), then End(). Not thread-safe; does not move, because
-// libcurl holds its address.
+// Begin(), let a multi handle run easy() and release it, then End(), also after a failed Begin().
+// Not thread-safe; does not move, because libcurl holds its address.
 class Transfer {
  public:
   explicit Transfer(const ClientConfig& config);
@@ -50,6 +52,9 @@ class Transfer {
   Result<HttpResponse> End(CURLcode code, std::optional<Status> broken_off = {});
 
   CURL* easy() { return easy_; }
+  static Transfer& Of(CURL* easy);
+  // For the owner's bookkeeping.
+  std::uint64_t id = 0;
   // The request may have reached the server.
   bool sent() const { return attempts_ > 0; }
   // Bytes moved so far in either direction.
@@ -63,8 +68,6 @@ class Transfer {
   static std::size_t OnReadC(char* data, std::size_t size, std::size_t count, void* self);
   static int OnPrerequestC(void* self, char*, char*, int, int);
 
-  template <class T>
-  void Set(CURLoption option, T value);
   void SetFixedOptions();
   void SetPeerVerification();
   Result<void> SetTls();
@@ -82,7 +85,8 @@ class Transfer {
   bool FollowsRedirects() const;
 
   const ClientConfig& config_;
-  CURL* easy_;
+  CURL* const template_;
+  CURL* easy_ = nullptr;
   std::array<char, CURL_ERROR_SIZE> error_{};
   std::shared_ptr<const TlsMaterial> material_;
 

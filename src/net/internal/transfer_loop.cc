@@ -119,6 +119,7 @@ void TransferLoop::Launch(std::unique_ptr<Job> owned) {
   job.timer = timers_.emplace(job.last_progress, job.id);
   if (spare_.empty()) spare_.push_back(std::make_unique<Transfer>(config_));
   job.transfer = std::move(spare_.back());
+  job.transfer->id = job.id;
   spare_.pop_back();
   const auto it = jobs_.emplace(job.id, std::move(owned)).first;
   if (auto begun = job.transfer->Begin(job.request, job.delivery); !begun) {
@@ -141,9 +142,7 @@ void TransferLoop::CompleteFinished() {
   while (const CURLMsg* message = curl_multi_info_read(multi_, &left)) {
     if (message->msg != CURLMSG_DONE) continue;
     const auto code = message->data.result;
-    const auto it = std::ranges::find_if(jobs_, [&](const auto& entry) {
-      return entry.second->transfer->easy() == message->easy_handle;
-    });
+    const auto it = jobs_.find(Transfer::Of(message->easy_handle).id);
     if (it != jobs_.end()) Finish(it, code, std::nullopt);
   }
 }

@@ -47,60 +47,61 @@ std::pair<std::string, std::string> SplitAuthority(std::string_view authority) {
   return {std::string(authority.substr(0, colon)), std::string(authority.substr(colon + 1))};
 }
 
-}  // namespace
-
 template <class T>
-void Transfer::Set(CURLoption option, T value) {
-  const auto code = curl_easy_setopt(easy_, option, value);
+void Set(CURL* handle, CURLoption option, T value) {
+  const auto code = curl_easy_setopt(handle, option, value);
   CHECK(code == CURLE_OK, "libcurl option {}: {}", static_cast<int>(option),
         curl_easy_strerror(code));
 }
 
+}  // namespace
+
 void Transfer::SetFixedOptions() {
   const auto& options = config_.options;
-  Set(CURLOPT_ERRORBUFFER, error_.data());
-  Set(CURLOPT_PRIVATE, static_cast<void*>(this));
-  Set(CURLOPT_NOSIGNAL, 1L);
+  Set(template_, CURLOPT_ERRORBUFFER, error_.data());
+  Set(template_, CURLOPT_PRIVATE, static_cast<void*>(this));
+  Set(template_, CURLOPT_NOSIGNAL, 1L);
   // Otherwise giving up on a slow name server waits for that server.
-  Set(CURLOPT_QUICK_EXIT, 1L);
-  Set(CURLOPT_PROTOCOLS_STR, "http,https");
-  Set(CURLOPT_REDIR_PROTOCOLS_STR, "http,https");
-  Set(CURLOPT_MAXREDIRS, kMaxRedirects);
+  Set(template_, CURLOPT_QUICK_EXIT, 1L);
+  Set(template_, CURLOPT_PROTOCOLS_STR, "http,https");
+  Set(template_, CURLOPT_REDIR_PROTOCOLS_STR, "http,https");
+  Set(template_, CURLOPT_MAXREDIRS, kMaxRedirects);
   // Object keys may contain "..": the path is the caller's.
-  Set(CURLOPT_PATH_AS_IS, 1L);
-  Set(CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L);
-  Set(CURLOPT_TCP_KEEPALIVE, 1L);
-  Set(CURLOPT_BUFFERSIZE, kReceiveBuffer);
-  Set(CURLOPT_USERAGENT, options.user_agent.c_str());
-  Set(CURLOPT_CONNECTTIMEOUT_MS, static_cast<long>(options.connect_timeout.count()));
-  Set(CURLOPT_HTTP_VERSION,
+  Set(template_, CURLOPT_PATH_AS_IS, 1L);
+  Set(template_, CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L);
+  Set(template_, CURLOPT_TCP_KEEPALIVE, 1L);
+  Set(template_, CURLOPT_BUFFERSIZE, kReceiveBuffer);
+  Set(template_, CURLOPT_USERAGENT, options.user_agent.c_str());
+  Set(template_, CURLOPT_CONNECTTIMEOUT_MS, static_cast<long>(options.connect_timeout.count()));
+  Set(template_, CURLOPT_HTTP_VERSION,
       static_cast<long>(options.http2 ? CURL_HTTP_VERSION_2TLS : CURL_HTTP_VERSION_1_1));
-  if (!options.unix_socket.empty()) Set(CURLOPT_UNIX_SOCKET_PATH, options.unix_socket.c_str());
+  if (!options.unix_socket.empty())
+    Set(template_, CURLOPT_UNIX_SOCKET_PATH, options.unix_socket.c_str());
   if (config_.use_proxies) {
-    Set(CURLOPT_NOPROXY, config_.no_proxy.c_str());
+    Set(template_, CURLOPT_NOPROXY, config_.no_proxy.c_str());
   } else {
-    Set(CURLOPT_PROXY, "");
+    Set(template_, CURLOPT_PROXY, "");
   }
   SetPeerVerification();
-  Set(CURLOPT_HEADERFUNCTION, &OnHeaderC);
-  Set(CURLOPT_HEADERDATA, static_cast<void*>(this));
-  Set(CURLOPT_WRITEFUNCTION, &OnBodyC);
-  Set(CURLOPT_WRITEDATA, static_cast<void*>(this));
-  Set(CURLOPT_READFUNCTION, &OnReadC);
-  Set(CURLOPT_READDATA, static_cast<void*>(this));
-  Set(CURLOPT_PREREQFUNCTION, &OnPrerequestC);
-  Set(CURLOPT_PREREQDATA, static_cast<void*>(this));
+  Set(template_, CURLOPT_HEADERFUNCTION, &OnHeaderC);
+  Set(template_, CURLOPT_HEADERDATA, static_cast<void*>(this));
+  Set(template_, CURLOPT_WRITEFUNCTION, &OnBodyC);
+  Set(template_, CURLOPT_WRITEDATA, static_cast<void*>(this));
+  Set(template_, CURLOPT_READFUNCTION, &OnReadC);
+  Set(template_, CURLOPT_READDATA, static_cast<void*>(this));
+  Set(template_, CURLOPT_PREREQFUNCTION, &OnPrerequestC);
+  Set(template_, CURLOPT_PREREQDATA, static_cast<void*>(this));
 }
 
 void Transfer::SetPeerVerification() {
   const auto& tls = config_.options.tls;
-  Set(CURLOPT_SSLVERSION, static_cast<long>(CURL_SSLVERSION_TLSv1_2));
-  Set(CURLOPT_SSL_VERIFYPEER, tls.insecure_skip_verify ? 0L : 1L);
-  Set(CURLOPT_SSL_VERIFYHOST, tls.insecure_skip_verify ? 0L : 2L);
+  Set(template_, CURLOPT_SSLVERSION, static_cast<long>(CURL_SSLVERSION_TLSv1_2));
+  Set(template_, CURLOPT_SSL_VERIFYPEER, tls.insecure_skip_verify ? 0L : 1L);
+  Set(template_, CURLOPT_SSL_VERIFYHOST, tls.insecure_skip_verify ? 0L : 2L);
   if (!tls.ca_file.empty() || !tls.ca_pem.empty()) {
     // libcurl would trust the system's roots besides our own CA.
-    Set(CURLOPT_CAINFO, static_cast<const char*>(nullptr));
-    Set(CURLOPT_CAPATH, static_cast<const char*>(nullptr));
+    Set(template_, CURLOPT_CAINFO, static_cast<const char*>(nullptr));
+    Set(template_, CURLOPT_CAPATH, static_cast<const char*>(nullptr));
   }
 }
 
@@ -109,10 +110,10 @@ Result<void> Transfer::SetTls() {
   if (material == material_) return {};
   auto ca = BlobOf(material->ca), cert = BlobOf(material->cert),
        key = BlobOf(material->key.Reveal());
-  if (!material->ca.empty()) Set(CURLOPT_CAINFO_BLOB, &ca);
+  if (!material->ca.empty()) Set(template_, CURLOPT_CAINFO_BLOB, &ca);
   if (!material->cert.empty()) {
-    Set(CURLOPT_SSLCERT_BLOB, &cert);
-    Set(CURLOPT_SSLKEY_BLOB, &key);
+    Set(template_, CURLOPT_SSLCERT_BLOB, &cert);
+    Set(template_, CURLOPT_SSLKEY_BLOB, &key);
   }
   material_ = std::move(material);
   return {};
@@ -126,11 +127,11 @@ Result<void> Transfer::SetUrl() {
   const std::string_view text = url;
   const bool https = text.starts_with("https://");
   if (!https && !text.starts_with("http://")) {
-    return Fail(Code::kInvalid, "{}: the URL must begin with http:// or https://", Name());
+    return Fail(Code::kInvalid, "the URL must begin with http:// or https://");
   }
   const auto& server_name = config_.options.tls.server_name;
   if (!https || server_name.empty()) {
-    Set(CURLOPT_URL, url.c_str());
+    Set(easy_, CURLOPT_URL, url.c_str());
     return {};
   }
   // libcurl verifies and announces the URL's host, so the expected name goes into the URL and the
@@ -141,9 +142,10 @@ Result<void> Transfer::SetUrl() {
   authority.remove_prefix(authority.rfind('@') + 1);
   const auto [host, port] = SplitAuthority(authority);
   const auto suffix = port.empty() ? "" : ":" + port;
-  Set(CURLOPT_URL, fmt::format("https://{}{}{}", server_name, suffix, text.substr(end)).c_str());
+  Set(easy_, CURLOPT_URL,
+      fmt::format("https://{}{}{}", server_name, suffix, text.substr(end)).c_str());
   connect_to_.reset(curl_slist_append(nullptr, fmt::format("::{}:{}", host, port).c_str()));
-  Set(CURLOPT_CONNECT_TO, connect_to_.get());
+  Set(easy_, CURLOPT_CONNECT_TO, connect_to_.get());
   return {};
 }
 
@@ -157,7 +159,7 @@ Result<void> Transfer::SetHeaders() {
   };
   for (const auto& [name, value] : request_->headers) {
     if (!IsToken(name) || !IsFieldValue(value)) {
-      return Fail(Code::kInvalid, "{}: header \"{}\" has a character that none may have", Name(),
+      return Fail(Code::kInvalid, "header \"{}\" has a character that none may have",
                   IsToken(name) ? name : "?");
     }
     append(value.empty() ? name + ";" : name + ": " + value);
@@ -175,31 +177,29 @@ Result<void> Transfer::SetHeaders() {
     authority.remove_prefix(authority.rfind('@') + 1);
     append(fmt::format("Host: {}", authority));
   }
-  Set(CURLOPT_HTTPHEADER, headers_.get());
+  if (headers_) Set(easy_, CURLOPT_HTTPHEADER, headers_.get());
   return {};
 }
 
 void Transfer::SetMethodAndBody() {
   const auto& method = request_->method;
-  Set(CURLOPT_POSTFIELDS, static_cast<const char*>(nullptr));
-  Set(CURLOPT_HTTPGET, 1L);  // clears what an upload or a HEAD had set
   std::string_view implied = "GET";
   if (request_->body_source) {
     implied = "PUT";
-    Set(CURLOPT_UPLOAD, 1L);
-    Set(CURLOPT_INFILESIZE_LARGE,
+    Set(easy_, CURLOPT_UPLOAD, 1L);
+    Set(easy_, CURLOPT_INFILESIZE_LARGE,
         request_->body_size ? static_cast<curl_off_t>(*request_->body_size) : curl_off_t{-1});
   } else if (!request_->body.empty() || WantsBody(method)) {
     implied = "POST";
-    Set(CURLOPT_POST, 1L);
-    Set(CURLOPT_POSTFIELDSIZE_LARGE, static_cast<curl_off_t>(request_->body.size()));
-    Set(CURLOPT_POSTFIELDS, request_->body.data());
+    Set(easy_, CURLOPT_POST, 1L);
+    Set(easy_, CURLOPT_POSTFIELDSIZE_LARGE, static_cast<curl_off_t>(request_->body.size()));
+    Set(easy_, CURLOPT_POSTFIELDS, request_->body.data());
   } else if (method == "HEAD") {
     implied = "HEAD";
-    Set(CURLOPT_NOBODY, 1L);
+    Set(easy_, CURLOPT_NOBODY, 1L);
   }
-  Set(CURLOPT_CUSTOMREQUEST, method == implied ? nullptr : method.c_str());
-  Set(CURLOPT_FOLLOWLOCATION, FollowsRedirects() ? 1L : 0L);
+  if (method != implied) Set(easy_, CURLOPT_CUSTOMREQUEST, method.c_str());
+  if (FollowsRedirects()) Set(easy_, CURLOPT_FOLLOWLOCATION, 1L);
 }
 
 Result<void> Transfer::Begin(const HttpRequest& request, const Delivery& delivery) {
@@ -209,11 +209,15 @@ Result<void> Transfer::Begin(const HttpRequest& request, const Delivery& deliver
   header_bytes_ = received_ = 0;
   uploaded_ = 0;
   attempts_ = 0;
+  connect_to_.reset();
   body_started_ = false;
   failure_.reset();
   error_[0] = '\0';
-  if (!IsToken(request.method)) return Fail(Code::kInvalid, "HTTP method \"{}\"", request.method);
+  if (!IsToken(request.method)) return Fail(Code::kInvalid, "this is no HTTP method");
   RETURN_IF_ERROR(SetTls());
+  CHECK(easy_ == nullptr, "the last request was not ended");
+  easy_ = curl_easy_duphandle(template_);
+  CHECK(easy_ != nullptr, "libcurl gave no handle: out of memory");
   RETURN_IF_ERROR(SetUrl());
   RETURN_IF_ERROR(SetHeaders());
   SetMethodAndBody();

@@ -43,7 +43,9 @@ class TransferPool::Slot {
 
   Result<HttpResponse> Run(const Context& ctx, const HttpRequest& request,
                            const Delivery& delivery) {
-    RETURN_IF_ERROR(transfer_.Begin(request, delivery));
+    if (auto begun = transfer_.Begin(request, delivery); !begun) {
+      return transfer_.End(CURLE_OK, std::move(begun).error());
+    }
     const auto added = curl_multi_add_handle(multi_, transfer_.easy());
     CHECK(added == CURLM_OK, "libcurl: {}", curl_multi_strerror(added));
     CURLcode code = CURLE_OK;

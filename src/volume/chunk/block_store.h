@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <span>
@@ -21,6 +22,11 @@
 
 namespace paddleop::volume {
 
+// Asks somebody nearby for a whole block before the object store is: fills `plain`, or fails, and
+// then the store is asked. Called from many threads; has to keep to the context's deadline.
+using BlockPeer = std::function<Result<void>(const Context& ctx, const BlockId& block,
+                                             std::span<std::byte> plain)>;
+
 struct BlockStoreOptions {
   BlockLayout layout;
   Compression compression = Compression::kNone;
@@ -29,6 +35,7 @@ struct BlockStoreOptions {
   std::uint64_t buffer_bytes = 128ULL << 20;  // of blocks on their way in and out, caches aside
   std::chrono::milliseconds get_timeout{60'000};
   std::chrono::milliseconds put_timeout{60'000};
+  BlockPeer peer = {};  // may be empty
 };
 
 // Blocks of a volume: from the cache, else from the object store; to the object store.

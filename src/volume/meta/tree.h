@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/page_allocator.h"
 #include "volume/format/types.h"
 
 namespace paddleop::volume {
@@ -62,6 +63,9 @@ class Tree {
  private:
   friend class TreeBuilder;
 
+  template <class T>
+  using Array = std::vector<T, PageAllocator<T>>;
+
 #pragma pack(push, 1)
   struct Node {
     Ino ino;
@@ -106,12 +110,12 @@ class Tree {
 
   Ino root_ = kRootIno;
   bool has_slices_ = false;
-  std::vector<Node> nodes_;  // sorted by inode
-  std::vector<NameRef> entries_;
+  Array<Node> nodes_;  // sorted by inode
+  Array<NameRef> entries_;
   std::vector<Directory> directories_;
   std::vector<std::pair<std::uint32_t, std::uint32_t>> owners_;  // uid, gid
-  std::vector<Record> slices_;
-  std::string names_;
+  Array<Record> slices_;
+  std::basic_string<char, std::char_traits<char>, PageAllocator<char>> names_;
 };
 
 }  // namespace paddleop::volume

@@ -134,7 +134,7 @@ void TreeBuilder::DropUnreachable() {
   if (count == nodes.size()) return;
   std::vector<Tree::NodeIndex> moved(nodes.size(), Tree::kNone);
   Tree::NodeIndex next = 0;
-  std::vector<Tree::NameRef> entries;
+  Tree::Array<Tree::NameRef> entries;
   std::vector<Tree::Directory> directories;
   for (Tree::NodeIndex i = 0; i < nodes.size(); ++i) {
     if (reached[i]) moved[i] = next++;

@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "base/metrics.h"
 #include "volume/cache/cache_store.h"
+#include "volume/cache/disk_cache.h"
 #include "volume/chunk/block_store.h"
 #include "volume/meta/meta_store.h"
 #include "volume/object/object_store.h"
@@ -22,6 +23,8 @@ struct VolumeOptions {
   // that open nothing for long do without.
   std::optional<SessionInfo> session;
   std::uint64_t memory_cache_bytes = 96ULL << 20;  // 0: none
+  CacheOptions cache = {};                         // on disks; none by default
+  BlockPeer peer = {};                             // asked before the object store
   std::size_t max_downloads = 32;
   std::size_t max_uploads = 20;
   std::uint64_t buffer_bytes = 128ULL << 20;
@@ -43,6 +46,8 @@ class Volume {
   // Keys below the volume's own prefix.
   object::ObjectStore& objects() { return *objects_; }
   BlockStore& blocks() { return *blocks_; }
+  // Null if VolumeOptions::cache names no directory.
+  DiskCache* disk_cache() { return disk_cache_.get(); }
   Vfs& vfs() { return *vfs_; }
 
  private:
@@ -50,7 +55,8 @@ class Volume {
 
   Setting setting_;
   std::unique_ptr<object::ObjectStore> objects_;
-  std::unique_ptr<CacheStore> cache_;
+  std::unique_ptr<DiskCache> disk_cache_;
+  std::unique_ptr<CacheStore> cache_;  // reads disk_cache_
   std::unique_ptr<BlockStore> blocks_;
   std::unique_ptr<MetaStore> meta_;  // its threads delete through blocks_
   std::unique_ptr<Vfs> vfs_;

@@ -19,10 +19,17 @@ using nlohmann::json;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-BosStandIn& Server() {
-  static BosStandIn server;
-  return server;
-}
+// Ends while the program still is whole.
+class BosEnvironment final : public ::testing::Environment {
+ public:
+  void SetUp() override { server_ = std::make_unique<BosStandIn>(); }
+  void TearDown() override { server_.reset(); }
+  std::unique_ptr<BosStandIn> server_;
+};
+BosEnvironment* const environment =
+    static_cast<BosEnvironment*>(::testing::AddGlobalTestEnvironment(new BosEnvironment));
+
+BosStandIn& Server() { return *environment->server_; }
 
 StorageConfig Config(std::string_view bucket) {
   return {.storage = "bos",

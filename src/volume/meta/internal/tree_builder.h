@@ -42,8 +42,8 @@ class TreeBuilder final : public TreeSink {
   void PlaceSlices();
 
   Tree tree_;
-  std::vector<PendingEntry> entries_;
-  std::vector<PendingRecord> records_;
+  Tree::Array<PendingEntry> entries_;
+  Tree::Array<PendingRecord> records_;
   std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint32_t> owners_;
 };
 

@@ -43,7 +43,7 @@ Result<Secret> PasswordFromEnvironment() {
 Status CommitError(const Status& error) {
   if (!error.maybe_done()) return error;
   // A command that cannot work was among those executed: the volume is not what it should be.
-  if (error.code() == Code::kInvalid) return Status(Code::kCorrupt, error.message());
+  if (error.code() == Code::kInvalid) return AsDamage(error);
   return Status(Code::kUnavailable, error.message()).MarkMaybeDone();
 }
 
@@ -118,16 +118,15 @@ Result<void> RedisEngine::ReadOnce(const Context& ctx, const ReadSet& set) {
 
 Result<std::vector<redis::Reply>> RedisEngine::Run(const Context& ctx,
                                                    const redis::Commands& commands) {
-  ASSIGN_OR_RETURN(auto replies, calls_->Run(ctx, commands, redis::Repeat::kAlways));
-  RETURN_IF_ERROR(CheckReplies(address(), replies));
+  auto replies = calls_->Run(ctx, commands, redis::Repeat::kAlways);
+  if (!replies) return std::unexpected(AsDamage(std::move(replies).error()));
+  RETURN_IF_ERROR(CheckReplies(address(), *replies));
   return replies;
 }
 
 Result<redis::Reply> RedisEngine::Call(const Context& ctx, std::initializer_list<redis::Arg> args) {
   auto reply = calls_->Call(ctx, args, redis::Repeat::kAlways);
-  if (!reply && reply.error().code() == Code::kInvalid) {
-    return Fail(Code::kCorrupt, "{}", reply.error().message());
-  }
+  if (!reply) return std::unexpected(AsDamage(std::move(reply).error()));
   return reply;
 }
 
@@ -136,7 +135,7 @@ Result<std::vector<redis::Reply>> RedisEngine::Write(const Context& ctx,
                                                      std::string_view turn) {
   if (read_only_) return Fail(Code::kPermission, "the store is open for reading only");
   auto replies = transactions_->Run(ctx, turn, body);
-  if (!replies) return std::unexpected(CommitError(replies.error()));
+  if (!replies) return std::unexpected(AsDamage(CommitError(replies.error())));
   return replies;
 }
 
@@ -174,7 +173,6 @@ Result<void> RedisEngine::StoreSetting(const Context& ctx, std::string_view json
     redis::Commands reads;
     reads.Add({"EXISTS", key});
     ASSIGN_OR_RETURN(const auto replies, txn.Watch({key}, reads));
-    RETURN_IF_ERROR(CheckReplies(address(), replies));
     ASSIGN_OR_RETURN(const std::int64_t exists, replies[0].ToInteger());
     if (new_volume && exists > 0) {
       return Fail(Code::kAlreadyExists, "redis {} holds a volume already", address());
@@ -229,8 +227,7 @@ Result<std::optional<MetaEngine::Found>> RedisEngine::FindEntry(const Context& c
       scripts_refused_.store(true, std::memory_order_relaxed);
       return FindInTwoCalls(ctx, parent, name);
     }
-    if (code == Code::kInvalid) return Fail(Code::kCorrupt, "{}", reply.error().message());
-    return std::unexpected(std::move(reply).error());
+    return std::unexpected(AsDamage(std::move(reply).error()));
   }
   if (reply->is_nil()) return std::optional<Found>();
   const auto parts = reply->elements();

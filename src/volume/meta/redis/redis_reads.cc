@@ -100,11 +100,13 @@ Result<std::span<const Reply>> ArrayOf(const Reply& reply, std::size_t size) {
 
 }  // namespace
 
+Status AsDamage(Status status) {
+  if (status.code() != Code::kInvalid) return status;
+  return Status(Code::kCorrupt, status.message());
+}
+
 Status StatusOfReply(std::string_view address, const Reply& reply) {
-  Status status = redis::StatusOfError(address, reply.text());
-  // A value of another type than the layout says, or one that is no number.
-  if (status.code() == Code::kInvalid) return Status(Code::kCorrupt, status.message());
-  return status;
+  return AsDamage(redis::StatusOfError(address, reply.text()));
 }
 
 Result<void> CheckReplies(std::string_view address, std::span<const Reply> replies) {

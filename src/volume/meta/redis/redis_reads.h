@@ -46,7 +46,10 @@ class ReadPlan {
 // The widest range of chunk indexes that is asked for one by one.
 inline constexpr std::uint32_t kWideRange = 10'000;
 
-// The error for an error reply to a command that only a damaged volume refuses.
+// What a refused command means here: a value of another type than the layout says, or one that is
+// no number, is a damaged volume (kCorrupt), not a wrong request (kInvalid).
+Status AsDamage(Status status);
+// The error for an error reply, by the same rule.
 Status StatusOfReply(std::string_view address, const redis::Reply& reply);
 // The first error among `replies`, if there is one.
 Result<void> CheckReplies(std::string_view address, std::span<const redis::Reply> replies);

@@ -18,14 +18,9 @@ Result<void> RedisTxn::Read(const ReadSet& reads) {
   }
   std::erase_if(watch, [&](const std::string& key) { return !watched_.insert(key).second; });
   const std::vector<std::string_view> names(watch.begin(), watch.end());
-  const auto watched = raw_->Watch(names, plan.commands());
-  // The commands themselves are right: one that is refused met a value of another type.
-  if (!watched && watched.error().code() == Code::kInvalid) {
-    return Fail(Code::kCorrupt, "{}", watched.error().message());
-  }
-  if (!watched) return std::unexpected(watched.error());
-  const auto& replies = *watched;
-  RETURN_IF_ERROR(plan.Answer(engine_.address(), replies));
+  const auto replies = raw_->Watch(names, plan.commands());
+  if (!replies) return std::unexpected(AsDamage(replies.error()));
+  RETURN_IF_ERROR(plan.Answer(engine_.address(), *replies));
   for (const ReadSet::Request& request : plan.wide()) {
     RETURN_IF_ERROR(engine_.ScanChunkIndexes(raw_->context(), request));
   }
@@ -208,10 +203,10 @@ Result<void> RedisTxn::FindUncounted(std::vector<Ino> asked) {
   const std::string key = engine_.keys().DirUsedSpace();
   redis::Commands commands;
   for (const Ino ino : asked) commands.Add({"HEXISTS", key, ToInt(ino)});
-  ASSIGN_OR_RETURN(const auto replies, raw_->Run(commands));
-  RETURN_IF_ERROR(CheckReplies(engine_.address(), replies));
+  const auto replies = raw_->Run(commands);
+  if (!replies) return std::unexpected(AsDamage(replies.error()));
   for (std::size_t i = 0; i < asked.size(); ++i) {
-    ASSIGN_OR_RETURN(const std::int64_t exists, replies[i].ToInteger());
+    ASSIGN_OR_RETURN(const std::int64_t exists, (*replies)[i].ToInteger());
     if (exists > 0) {
       engine_.RememberCounted(asked[i]);
     } else {

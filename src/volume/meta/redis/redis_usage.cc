@@ -31,12 +31,10 @@ Result<std::optional<DirUsage>> UsageFrom(std::span<const Reply> replies) {
   return std::optional(usage);
 }
 
-Result<std::optional<DirUsage>> ReadUsage(redis::Txn& txn, std::string_view address,
-                                          const RedisKeys& keys, Ino ino) {
+Result<std::optional<DirUsage>> ReadUsage(redis::Txn& txn, const RedisKeys& keys, Ino ino) {
   Commands reads;
   AddUsageReads(reads, keys, ino);
   ASSIGN_OR_RETURN(const auto replies, txn.Run(reads));
-  RETURN_IF_ERROR(CheckReplies(address, replies));
   return UsageFrom(replies);
 }
 
@@ -104,7 +102,6 @@ Result<DirUsage> RedisEngine::Recount(redis::Txn& txn, Ino ino) {
   reads.Add({"GET", attr_key});
   AddUsageReads(reads, keys_, ino);
   ASSIGN_OR_RETURN(const auto replies, txn.Watch({attr_key, dir_key}, reads));
-  RETURN_IF_ERROR(CheckReplies(address(), replies));
   if (replies[0].is_nil()) return Fail(Code::kNotFound, "there is no inode {}", ToInt(ino));
   ASSIGN_OR_RETURN(auto recorded, UsageFrom(std::span(replies).subspan(1)));
   // Names are watched, lengths are not: when the record moves while we count, somebody has written
@@ -113,7 +110,7 @@ Result<DirUsage> RedisEngine::Recount(redis::Txn& txn, Ino ino) {
   for (int attempt = 0; attempt < kMaxCounts; ++attempt) {
     ASSIGN_OR_RETURN(counted, CountChildren(txn, ino));
     const auto before = recorded;
-    ASSIGN_OR_RETURN(recorded, ReadUsage(txn, address(), keys_, ino));
+    ASSIGN_OR_RETURN(recorded, ReadUsage(txn, keys_, ino));
     if (recorded == before) break;
   }
   QueueUsage(txn, keys_, ino, recorded, counted);

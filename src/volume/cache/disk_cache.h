@@ -1,0 +1,168 @@
+#pragma once
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/context.h"
+#include "base/log.h"
+#include "base/metrics.h"
+#include "volume/cache/cache_options.h"
+#include "volume/cache/cache_store.h"
+#include "volume/format/object_key.h"
+
+namespace paddleop::volume {
+
+struct DiskCacheOptions {
+  std::string uuid;  // of the volume
+  BlockLayout layout;
+  std::vector<CacheDirectory> directories;
+  ChecksumLevel checksum = ChecksumLevel::kExtend;
+  bool direct_reads = false;
+  mode_t file_mode = 0600;
+  std::size_t max_open_files = 512;
+  std::chrono::milliseconds upkeep_interval{1000};  // free space, eviction, health
+  // How often a walk corrects the counters for what the official client added and removed. Zero:
+  // never, and no upkeep thread at all (for commands that only look).
+  std::chrono::seconds recount_interval{3600};
+  Clock* clock = &Clock::System();
+
+  Result<void> Validate() const;
+};
+
+// A whole block's open file: the block's plain bytes lie at offset 0. The descriptor stays valid as
+// long as the object, even if the file is evicted meanwhile. Thread-safe.
+class BlockFile {
+ public:
+  virtual ~BlockFile() = default;
+
+  virtual int fd() const = 0;
+  // True: opened with O_DIRECT, so offset, length and memory of a read must be multiples of 4 KiB.
+  // A read may go past the block's end (checksums follow it) but returns short at the file's.
+  virtual bool direct() const = 0;
+  virtual std::uint32_t length() const = 0;
+
+  // What to read so that Verify can check all of [offset, offset + size): wider until every 32 KiB
+  // piece it touches was verified once by this process, then as asked, widened to 4 KiB if
+  // direct().
+  struct Span {
+    std::uint32_t offset = 0;
+    std::uint32_t size = 0;
+  };
+  virtual Span ToRead(std::uint32_t offset, std::uint32_t size) const = 0;
+  // Checks bytes read at `offset`, which ToRead named. False: they are not what was stored. The
+  // file has then been removed, with a warning and a metric, and the block must be read elsewhere.
+  virtual bool Verify(std::uint32_t offset, std::span<const std::byte> bytes) = 0;
+  // Reads and verifies.
+  virtual bool Read(std::uint32_t offset, std::span<std::byte> out) = 0;
+};
+
+// State of one directory, from counters: costs the same whatever is in it.
+struct CacheDirectoryStatus {
+  CacheDirectory directory;
+  bool usable = true;
+  bool admitting = true;  // false: full of pinned blocks, or the disk has too little space left
+  std::string problem;    // why it is not usable or not admitting
+  std::uint64_t blocks = 0;
+  std::uint64_t bytes = 0;         // of all files: blocks and parts
+  std::uint64_t pinned_bytes = 0;  // part of `bytes`
+  std::uint64_t part_blocks = 0;   // blocks of which only ranges are here
+  std::uint64_t part_bytes = 0;    // part of `bytes`
+  std::uint64_t disk_total = 0;
+  std::uint64_t disk_free = 0;
+  std::chrono::system_clock::time_point counted;  // when the counters were last found by a walk
+};
+
+// What readers of the directories, in all processes, found since the counters exist.
+struct CacheTraffic {
+  std::uint64_t hits = 0;
+  std::uint64_t hit_bytes = 0;
+  std::uint64_t misses = 0;
+  std::uint64_t miss_bytes = 0;
+  std::uint64_t corrupt = 0;
+  std::uint64_t evicted = 0;
+};
+
+// Blocks in directories, in the official client's layout and with its checksums, so that it and any
+// number of our processes use a directory together: file names are the index, nothing is kept in
+// the heap but open files.
+//
+//   <directory>/<UUID>/raw/chunks/...        whole blocks
+//   <directory>/<UUID>/part/chunks/...       ranges of blocks: sparse, see internal/part_file.h
+//   <directory>/<UUID>/pinned/<plan>/...     hard links: what a warm-up wants to stay
+//   <directory>/<UUID>/.samplefs.counters    counters all processes share, mapped
+//   <directory>/<UUID>/.samplefs.lock        held while pins change or blocks are evicted
+//
+// Unpinned blocks leave, least recently read first, when the capacity or the free space of the disk
+// asks for it; pinned blocks stay, and when only they are left nothing more is admitted. A
+// directory that fails is left alone and tried again later. Damaged files are a warning, a metric
+// and a miss, and are removed.
+//
+// Thread-safe.
+class DiskCache : public CacheStore {
+ public:
+  // Makes the directories. One that cannot be used now is left out, with a warning, until it can.
+  // kInvalid: an option is wrong, or a directory belongs to another volume (the message has its
+  // path).
+  static Result<std::unique_ptr<DiskCache>> Open(const Context& ctx,
+                                                 const DiskCacheOptions& options, const Logger& log,
+                                                 MetricsRegistry& metrics);
+
+  // -- Reading: Read() of CacheStore also serves from ranges --
+
+  // The open file of a whole block, or null. Kept open for the next caller; counts no hit.
+  virtual std::shared_ptr<BlockFile> Find(const BlockId& block) = 0;
+  // True if Read would find all of these bytes, going by names and bitmaps.
+  virtual bool ContainsRange(const BlockId& block, std::uint32_t offset, std::uint32_t size) = 0;
+  // For tiers before this one: their hits belong into the shared ratio.
+  virtual void CountHit(std::uint64_t bytes) = 0;
+
+  // -- Keeping --
+
+  // Keeps the block and, if `plan` is not empty, pins it for that plan; waits for eviction where
+  // Put would refuse. kNoSpace: only pinned blocks are left to evict, or every disk is full or out.
+  // A plan's name has 1 to 128 letters, digits, '-', '_' and '.', and begins with none of '.'.
+  virtual Result<void> Store(const Context& ctx, const BlockId& block,
+                             std::span<const std::byte> plain, std::string_view plan) = 0;
+  // The same for bytes [offset, offset + data.size()) of a block. Whole 4 KiB pages are kept (and
+  // the block's last, shorter one): widen the range to pages before.
+  virtual Result<void> StoreRange(const Context& ctx, const BlockId& block, std::uint32_t offset,
+                                  std::span<const std::byte> data, std::string_view plan) = 0;
+  // Pins what is here of the block already. False if there is nothing.
+  virtual Result<bool> Pin(const BlockId& block, std::string_view plan) = 0;
+
+  // -- Clearing --
+
+  struct Removed {
+    std::uint64_t blocks = 0;
+    std::uint64_t bytes = 0;
+  };
+  // Takes the pins of the plan away; the blocks stay until their room is needed.
+  virtual Result<Removed> Unpin(const Context& ctx, std::string_view plan) = 0;
+  // Removes a block with all its pins.
+  virtual Result<Removed> Clear(const Context& ctx, const BlockId& block) = 0;
+  // Removes every block, range and pin of this volume.
+  virtual Result<Removed> ClearAll(const Context& ctx) = 0;
+  virtual Result<std::vector<std::string>> Plans() = 0;
+
+  // -- Looking --
+
+  virtual std::vector<CacheDirectoryStatus> Status() = 0;
+  virtual CacheTraffic Traffic() const = 0;
+  // Every whole block and every block with ranges (`part`), by walking; for tests and repair.
+  using BlockFn = std::function<void(const BlockId& block, bool part, bool pinned)>;
+  virtual Result<void> ForEachBlock(const Context& ctx, const BlockFn& fn) = 0;
+  // Corrects the counters by walking the directories now.
+  virtual Result<void> Recount(const Context& ctx) = 0;
+};
+
+}  // namespace paddleop::volume
