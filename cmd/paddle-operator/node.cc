@@ -2,12 +2,14 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <cctype>
 #include <csignal>
 #include <filesystem>
 #include <iostream>
 
 #include "base/log.h"
 #include "base/metrics.h"
+#include "base/posix.h"
 #include "commands.h"
 #include "kube/client/cluster_config.h"
 #include "kube/client/http_cluster_client.h"
@@ -29,6 +31,9 @@ struct Flags {
   bool scheduler = false;
   bool builtin_controllers = false;
   std::string network = "auto";
+  std::string client_ca_file;
+  std::string token_file;
+  std::uint16_t port = 0;
   std::string metrics_address = "0";
   std::string health_address = "0";
   std::string log_level = "info";
@@ -46,8 +51,16 @@ std::vector<std::string> NodeNames(const Flags& flags) {
   return names;
 }
 
-node::AgentOptions AgentOptions(const Flags& flags, const std::string& data_dir) {
+Result<node::AgentOptions> AgentOptions(const Flags& flags, const std::string& data_dir) {
   node::AgentOptions options;
+  options.endpoint_port = flags.port;
+  options.endpoint_client_ca = flags.client_ca_file;
+  if (!flags.token_file.empty()) {
+    ASSIGN_OR_RETURN(std::string token, ReadFile(flags.token_file, 1 << 16));
+    while (!token.empty() && std::isspace(static_cast<unsigned char>(token.back())))
+      token.pop_back();
+    options.endpoint_token = Secret(std::move(token));
+  }
   options.scheduler = flags.scheduler;
   options.builtin_controllers = flags.builtin_controllers;
   options.kubelet.data_dir = data_dir;
@@ -105,6 +118,13 @@ void AddFlags(CLI::App& app, Flags& flags) {
                  "namespaces: a network for each pod (root); loopback: an address 127.x.y.z each")
       ->check(CLI::IsMember({"auto", "namespaces", "loopback"}))
       ->capture_default_str();
+  app.add_option("--port", flags.port,
+                 "Port of logs and exec, at the node's address; 0: any free one")
+      ->capture_default_str();
+  app.add_option("--client-ca-file", flags.client_ca_file,
+                 "Serve logs and exec to API servers with a certificate of this CA");
+  app.add_option("--token-file", flags.token_file,
+                 "Serve logs and exec to API servers that show this token");
   app.add_option("--metrics-bind-address", flags.metrics_address, "host:port of /metrics; 0: none")
       ->capture_default_str();
   app.add_option("--health-probe-bind-address", flags.health_address,

@@ -171,7 +171,7 @@ void Mounter::Release(const Context& ctx, const std::string& user) {
   }
 }
 
-void Mounter::Shutdown(const Context& ctx) {
+void Mounter::Shutdown() {
   for (const auto& entry : All()) {
     const MutexLock busy(entry->busy);
     Stop(*entry);

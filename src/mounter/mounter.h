@@ -50,7 +50,7 @@ class Mounter {
   // The user needs none of its mounts any more; those that nobody uses are unmounted.
   void Release(const Context& ctx, const std::string& user);
   // Unmounts everything.
-  void Shutdown(const Context& ctx);
+  void Shutdown();
 
  private:
   struct Entry {

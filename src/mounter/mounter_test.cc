@@ -29,7 +29,7 @@ class MounterTest : public ::testing::Test {
     ::chmod(dir_->File("program").c_str(), 0755);
     Open();
   }
-  void TearDown() override { mounter_->Shutdown(ctx_); }
+  void TearDown() override { mounter_->Shutdown(); }
   void Open() {
     MounterOptions options;
     options.program = dir_->File("program");

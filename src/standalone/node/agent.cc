@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "base/posix.h"
+#include "standalone/node/endpoint/endpoint_files.h"
 
 namespace paddleop::standalone::node {
 
@@ -28,8 +29,8 @@ Result<std::unique_ptr<Agent>> Agent::Create(const Context& ctx, AgentOptions op
     agent->claims_ = std::make_unique<Claims>(client, *agent->mounter_, kubelet.logical_root);
     kubelet.claims = agent->claims_.get();
   }
-  ASSIGN_OR_RETURN(agent->kubelet_, Kubelet::Create(ctx, std::move(options.kubelet), client,
-                                                    agent->pods_, log, metrics, clock));
+  ASSIGN_OR_RETURN(agent->kubelet_, Kubelet::Create(ctx, options.kubelet, client, agent->pods_, log,
+                                                    metrics, clock));
   if (options.scheduler) {
     agent->scheduler_ =
         std::make_unique<Scheduler>(client, agent->pods_, agent->nodes_, log, metrics, clock);
@@ -42,7 +43,30 @@ Result<std::unique_ptr<Agent>> Agent::Create(const Context& ctx, AgentOptions op
     agent->volume_binder_ = std::make_unique<VolumeBinder>(client, log, metrics, clock);
     agent->watches_nodes_ = true;
   }
+  RETURN_IF_ERROR(agent->Serve(options, log, metrics, clock));
   return agent;
+}
+
+Result<void> Agent::Serve(const AgentOptions& options, const Logger& log, MetricsRegistry& metrics,
+                          Clock& clock) {
+  if (options.endpoint_token.empty() && options.endpoint_client_ca.empty()) return {};
+  EndpointOptions endpoint;
+  endpoint.address = kubelet_->host_ip();
+  endpoint.port = options.endpoint_port;
+  ASSIGN_OR_RETURN(endpoint.tls, EndpointCertificate(options.kubelet.data_dir + "/tls",
+                                                     {endpoint.address}, clock));
+  endpoint.tls.client_ca_file = options.endpoint_client_ca;
+  endpoint.token = options.endpoint_token;
+  endpoint.data_dir = options.kubelet.data_dir;
+  endpoint.program = "/proc/self/exe";
+  endpoint.namespaces = options.kubelet.namespaces;
+  ASSIGN_OR_RETURN(
+      endpoint_,
+      Endpoint::Start(
+          std::move(endpoint), [this](const api::ObjectKey& key) { return kubelet_->FindPod(key); },
+          log, metrics));
+  kubelet_->SetEndpoint(endpoint_->port());
+  return {};
 }
 
 void Agent::AddTo(kube::Manager& manager) {
@@ -56,8 +80,9 @@ void Agent::AddTo(kube::Manager& manager) {
 }
 
 void Agent::Stop(const Context& ctx) {
+  if (endpoint_) endpoint_->Stop();
   kubelet_->StopPods(ctx);
-  if (mounter_) mounter_->Shutdown(ctx);
+  if (mounter_) mounter_->Shutdown();
 }
 
 Environment HostEnvironment() {

@@ -12,6 +12,7 @@
 #include "standalone/node/builtin/node_taints.h"
 #include "standalone/node/builtin/stateful_sets.h"
 #include "standalone/node/builtin/volume_binder.h"
+#include "standalone/node/endpoint/endpoint.h"
 #include "standalone/node/kubelet/claims.h"
 #include "standalone/node/kubelet/kubelet.h"
 #include "standalone/node/scheduler/scheduler.h"
@@ -23,6 +24,11 @@ struct AgentOptions {
   bool scheduler = false;            // bind pods to nodes ourselves
   bool builtin_controllers = false;  // StatefulSets, volume claims, node taints
   std::string mount_program = "samplefs";
+  // Logs and exec are served to who shows this token, or a certificate that this CA has signed; to
+  // nobody if neither is given.
+  Secret endpoint_token;
+  std::string endpoint_client_ca;
+  std::uint16_t endpoint_port = 0;  // 0: any free one
 };
 
 // What kubelet, scheduler and the built-in controllers do, each of them if asked for, over one
@@ -42,6 +48,9 @@ class Agent {
   Kubelet& kubelet() { return *kubelet_; }
 
  private:
+  Result<void> Serve(const AgentOptions& options, const Logger& log, MetricsRegistry& metrics,
+                     Clock& clock);
+
   Agent(kube::ClusterClient& client, const Logger& log, MetricsRegistry& metrics, Clock& clock);
 
   kube::Informer<PodSpec> pods_;
@@ -54,6 +63,7 @@ class Agent {
   std::unique_ptr<NodeTaints> node_taints_;
   std::unique_ptr<StatefulSets> stateful_sets_;
   std::unique_ptr<VolumeBinder> volume_binder_;
+  std::unique_ptr<Endpoint> endpoint_;
 };
 
 // The environment that commands of containers get before their own: PATH and what goes with it,

@@ -71,7 +71,7 @@ class Nodes(unittest.TestCase):
     def test_a_job_of_two_workers_is_completed(self):
         workers = {"containers": [{"name": "main", "image": "paddle", "command": ["python3", "-c", WORKER]}]}
         self.create(job("pair", workers=2, pod=workers, spec={"intranet": "PodIP", "cleanPodPolicy": "Never"}))
-        self.cluster.wait_phase("default", "pair", "Completed", 150)
+        self.cluster.wait_phase("default", "pair", "Completed")
         ranks = sorted(self.log(f"pair-worker-{i}")[0] for i in range(2))
         self.assertEqual([r.split(" on ")[0] for r in ranks], ["rank 0 of 2", "rank 1 of 2"])
         events = self.cluster.events("default", "pair-worker-0")

@@ -128,13 +128,12 @@ Result<void> Kubelet::Open(const Context& ctx) {
   volumes_ = std::make_unique<Volumes>(
       VolumesOptions{.may_mount = options_.namespaces, .logical_root = options_.logical_root},
       *config_, options_.claims);
-  registration_ = std::make_unique<NodeRegistration>(
-      NodeRegistrationOptions{.nodes = options_.nodes,
-                              .address = network_->host_ip(),
-                              .endpoint_port = options_.endpoint_port,
-                              .version = options_.version,
-                              .data_dir = options_.data_dir},
-      client_, log_, clock_);
+  registration_ =
+      std::make_unique<NodeRegistration>(NodeRegistrationOptions{.nodes = options_.nodes,
+                                                                 .address = network_->host_ip(),
+                                                                 .version = options_.version,
+                                                                 .data_dir = options_.data_dir},
+                                         client_, log_, clock_);
   house_ = std::unique_ptr<PodHouse>(
       new PodHouse{.data_dir = options_.data_dir,
                    .program = options_.program,
@@ -200,6 +199,12 @@ void Kubelet::AddTo(kube::Manager& manager) {
 bool Kubelet::IsMine(const std::string& node) const {
   return !node.empty() &&
          std::find(options_.nodes.begin(), options_.nodes.end(), node) != options_.nodes.end();
+}
+
+std::optional<std::string> Kubelet::FindPod(const ObjectKey& key) const {
+  const auto pod = pods_.Get(key);
+  if (!pod || !IsMine(pod->node_name)) return std::nullopt;
+  return pod->metadata.uid;
 }
 
 void Kubelet::FindOrphans() {

@@ -24,7 +24,6 @@ struct KubeletOptions {
   bool namespaces = false;
   Environment base_environment;  // what an image would bring: PATH and the like
   RestartDelays delays;
-  std::uint16_t endpoint_port = 0;
   std::string version;
   // As in VolumesOptions.
   std::string logical_root;
@@ -48,6 +47,11 @@ class Kubelet final : public kube::Reconciler {
   // Ends all processes and takes away networks and mounts; when the manager has stopped. What pods
   // became is told to the cluster by the next agent.
   void StopPods(const Context& ctx);
+
+  // Before AddTo: where logs and exec are served.
+  void SetEndpoint(std::uint16_t port) { registration_->SetEndpoint(port); }
+  // The UID of a pod of this agent, or nullopt.
+  std::optional<std::string> FindPod(const kube::ObjectKey& key) const;
 
   const std::string& host_ip() const { return network_->host_ip(); }
 

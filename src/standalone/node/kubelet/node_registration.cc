@@ -96,8 +96,8 @@ Result<void> NodeRegistration::ReportStatus(const Context& ctx, const std::strin
   status["capacity"] = capacity;
   status["allocatable"] = capacity;
   status["addresses"] = {{{"type", "InternalIP"}, {"address", options_.address}}};
-  if (options_.endpoint_port != 0)
-    status["daemonEndpoints"] = {{"kubeletEndpoint", {{"Port", options_.endpoint_port}}}};
+  if (endpoint_port_ != 0)
+    status["daemonEndpoints"] = {{"kubeletEndpoint", {{"Port", endpoint_port_}}}};
   status["nodeInfo"] = {{"kubeletVersion", options_.version},
                         {"kubeProxyVersion", ""},
                         {"containerRuntimeVersion", "process://" + options_.version},

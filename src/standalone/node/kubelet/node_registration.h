@@ -12,8 +12,7 @@ namespace paddleop::standalone::node {
 
 struct NodeRegistrationOptions {
   std::vector<std::string> nodes;
-  std::string address;              // InternalIP
-  std::uint16_t endpoint_port = 0;  // of logs and exec; 0: not served
+  std::string address;  // InternalIP
   std::string version;
   std::string data_dir;  // its file system is the nodes' ephemeral storage
 };
@@ -25,6 +24,8 @@ class NodeRegistration {
   NodeRegistration(NodeRegistrationOptions options, kube::ClusterClient& client, const Logger& log,
                    Clock& clock);
 
+  // Before Register: the port of logs and exec; 0: not served.
+  void SetEndpoint(std::uint16_t port) { endpoint_port_ = port; }
   // Creates or takes over the Nodes, Ready.
   Result<void> Register(const Context& ctx);
   // Renews the Leases until the context stops.
@@ -41,6 +42,7 @@ class NodeRegistration {
   kube::ClusterClient& client_;
   const Logger& log_;
   Clock& clock_;
+  std::uint16_t endpoint_port_ = 0;
 };
 
 }  // namespace paddleop::standalone::node
