@@ -85,8 +85,9 @@ Result<void> Work(const Flags& flags, const Logger& log) {
   MetricsRegistry metrics;
   ASSIGN_OR_RETURN(auto config, kube::LoadClusterConfig(flags.kubeconfig, flags.context));
   ASSIGN_OR_RETURN(auto client, kube::HttpClusterClient::Create(std::move(config), {}, metrics));
+  ASSIGN_OR_RETURN(auto options, AgentOptions(flags, data_dir));
   ASSIGN_OR_RETURN(auto agent,
-                   node::Agent::Create(ctx, AgentOptions(flags, data_dir), *client, log, metrics));
+                   node::Agent::Create(ctx, std::move(options), *client, log, metrics));
   kube::ManagerOptions manager_options;
   manager_options.metrics_address = flags.metrics_address;
   manager_options.health_address = flags.health_address;
