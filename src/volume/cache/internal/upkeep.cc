@@ -41,7 +41,7 @@ std::optional<CacheDir::Space> CacheDir::DiskSpace() const {
 std::string CacheDir::Refusal(std::uint64_t bytes) const {
   {
     MutexLock lock(state_mutex_);
-    if (!counters_) return "it is not open";
+    if (counters() == nullptr) return "it is not open";
     if (env_.options.clock->Now() < full_until_) return "the disk is full";
   }
   const auto counters = this->counters();
@@ -94,7 +94,8 @@ void CacheDir::Failed(std::string_view what, const std::string& path, int error)
     } else {
       io_errors_.push_back(now);
       while (!io_errors_.empty() && now - io_errors_.front() > kErrorWindow) io_errors_.pop_front();
-      leave = error != EIO || io_errors_.size() >= kErrorsToLeave;
+      // Names can vanish while somebody clears the directory; that alone is no failure.
+      leave = (error != EIO && error != ENOENT) || io_errors_.size() >= kErrorsToLeave;
     }
   }
   if (leave) return TakeOut(message);
@@ -272,9 +273,8 @@ bool CacheDir::Probe() {
 
 void CacheDir::Upkeep(const Context& ctx) {
   if (!usable() && !Probe()) return;
-  struct stat info{};
-  if (::stat((root_ + "/.samplefs.counters").c_str(), &info) != 0) {
-    // Somebody removed the directory under us.
+  if (!counters()->IsAt(root_ + "/.samplefs.counters")) {
+    // Somebody removed or replaced the directory under us, or the disk was full when we came.
     if (auto attached = Attach(); !attached) return TakeOut(attached.error().message());
   }
   bool recount = counters()->needs_walk();
