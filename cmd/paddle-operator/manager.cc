@@ -186,6 +186,7 @@ Result<void> RunAllControllers(const Context& ctx, const std::string& kubeconfig
                                MetricsRegistry& metrics) {
   Flags flags;
   flags.kubeconfig = kubeconfig;
+  flags.controllers = {kPaddleJob, kSampleSet, kSampleJob};
   flags.metrics_address = "0";
   flags.health_address = "0";
   return Work(ctx, flags, log, metrics);

@@ -159,6 +159,7 @@ TEST_F(DataJobControllerTest, AScheduleFollowsTheClock) {
                            kube::MergePatch(R"({"metadata":{"annotations":{"touched":"yes"}}})")));
   EXPECT_TRUE(WaitUntil([&] { return runtimes_.jobs() >= 1; }, std::chrono::seconds(60)));
   EXPECT_TRUE(StatusOf("j").last_schedule_time.has_value());
+  Stop();  // before the clock goes
 }
 
 }  // namespace

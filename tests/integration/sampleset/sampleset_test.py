@@ -27,7 +27,7 @@ def encoded(text):
     return base64.b64encode(text.encode()).decode()
 
 
-def secret(name, ns, **values):
+def secret(name, ns, /, **values):
     return {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name, "namespace": ns}, "type": "Opaque",
             "data": {key.replace("_", "-"): encoded(value) for key, value in values.items()}}
 

@@ -102,10 +102,8 @@ Observed World::Look() {
   seen.set = std::make_shared<const api::SampleSet>(set_);
   seen.plain_name_taken = plain_name_taken && set_.status.volume_name.empty();
   seen.volume_secret = secret_;
-  for (std::size_t i = 0; i < set_.spec.AllSources().size(); ++i) {
-    const auto& ref = set_.spec.AllSources()[i].secret_ref;
-    seen.source_secrets.push_back(ref ? secret_ : SecretView());
-  }
+  for (const auto& source : set_.spec.AllSources())
+    seen.source_secrets.push_back(source.secret_ref ? secret_ : SecretView());
   if (volume_ && bind_volumes) volume_->phase = "Bound";
   if (claim_ && bind_volumes) claim_->phase = "Bound";
   seen.volume = Share(volume_);
