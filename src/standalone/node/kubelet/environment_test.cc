@@ -59,16 +59,16 @@ TEST(ContainerEnvironment, TakesEverySource) {
       {"name":"KEY","valueFrom":{"secretKeyRef":{"name":"keys","key":"token"}}},
       {"name":"NONE","valueFrom":{"configMapKeyRef":{"name":"other","key":"x","optional":true}}}]})json");
   ASSERT_OK(env);
-EXPECT_EQ(At(*env, "PATH"), "/bin");
-EXPECT_EQ(At(*env, "A"), "mine");
-EXPECT_EQ(At(*env, "JOINED"), "mine:b:$(NEXT)");
-EXPECT_EQ(At(*env, "NEXT"), "10.0.0.9");
-EXPECT_EQ(At(*env, "LABEL"), "x");
-EXPECT_EQ(At(*env, "CPU"), "2");
-EXPECT_EQ(At(*env, "MEM"), "64");
-EXPECT_EQ(At(*env, "K_token"), "s3cret");
-EXPECT_EQ(At(*env, "KEY"), "s3cret");
-EXPECT_EQ(At(*env, "NONE"), "(unset)");
+  EXPECT_EQ(At(*env, "PATH"), "/bin");
+  EXPECT_EQ(At(*env, "A"), "mine");
+  EXPECT_EQ(At(*env, "JOINED"), "mine:b:$(NEXT)");
+  EXPECT_EQ(At(*env, "NEXT"), "10.0.0.9");
+  EXPECT_EQ(At(*env, "LABEL"), "x");
+  EXPECT_EQ(At(*env, "CPU"), "2");
+  EXPECT_EQ(At(*env, "MEM"), "64");
+  EXPECT_EQ(At(*env, "K_token"), "s3cret");
+  EXPECT_EQ(At(*env, "KEY"), "s3cret");
+  EXPECT_EQ(At(*env, "NONE"), "(unset)");
 }
 
 TEST(ContainerEnvironment, SaysWhatIsMissing) {
