@@ -60,7 +60,8 @@ class NodeAgent:
 
     def leftovers(self):
         """Mounts below our directory, and processes of our pods."""
-        mounts = [line for line in open("/proc/self/mountinfo") if str(self.data) in line]
+        text = pathlib.Path("/proc/self/mountinfo").read_text()
+        mounts = [line for line in text.splitlines() if str(self.data) in line]
         processes = []
         for entry in pathlib.Path("/proc").glob("[0-9]*"):
             try:

@@ -49,7 +49,7 @@ TEST(Expand, FollowsKubernetes) {
 }
 
 TEST(ContainerEnvironment, TakesEverySource) {
-  const auto env = Of(R"({"name":"c","resources":{"limits":{"cpu":"1500m","memory":"64Mi"}},
+  const auto env = Of(R"json({"name":"c","resources":{"limits":{"cpu":"1500m","memory":"64Mi"}},
     "envFrom":[{"configMapRef":{"name":"settings"}},{"prefix":"K_","secretRef":{"name":"keys"}}],
     "env":[{"name":"A","value":"mine"},{"name":"JOINED","value":"$(A):$(B):$(NEXT)"},
       {"name":"NEXT","valueFrom":{"fieldRef":{"fieldPath":"status.podIP"}}},
@@ -57,19 +57,18 @@ TEST(ContainerEnvironment, TakesEverySource) {
       {"name":"CPU","valueFrom":{"resourceFieldRef":{"resource":"limits.cpu"}}},
       {"name":"MEM","valueFrom":{"resourceFieldRef":{"resource":"limits.memory","divisor":"1Mi"}}},
       {"name":"KEY","valueFrom":{"secretKeyRef":{"name":"keys","key":"token"}}},
-      {"name":"NONE","valueFrom":{"configMapKeyRef":{"name":"other","key":"x","optional":true}}}]
-})");
+      {"name":"NONE","valueFrom":{"configMapKeyRef":{"name":"other","key":"x","optional":true}}}]})json");
   ASSERT_OK(env);
-EXPECT_EQ(At(*env, "PATH"), "/bin");
-EXPECT_EQ(At(*env, "A"), "mine");
-EXPECT_EQ(At(*env, "JOINED"), "mine:b:$(NEXT)");
-EXPECT_EQ(At(*env, "NEXT"), "10.0.0.9");
-EXPECT_EQ(At(*env, "LABEL"), "x");
-EXPECT_EQ(At(*env, "CPU"), "2");
-EXPECT_EQ(At(*env, "MEM"), "64");
-EXPECT_EQ(At(*env, "K_token"), "s3cret");
-EXPECT_EQ(At(*env, "KEY"), "s3cret");
-EXPECT_EQ(At(*env, "NONE"), "(unset)");
+  EXPECT_EQ(At(*env, "PATH"), "/bin");
+  EXPECT_EQ(At(*env, "A"), "mine");
+  EXPECT_EQ(At(*env, "JOINED"), "mine:b:$(NEXT)");
+  EXPECT_EQ(At(*env, "NEXT"), "10.0.0.9");
+  EXPECT_EQ(At(*env, "LABEL"), "x");
+  EXPECT_EQ(At(*env, "CPU"), "2");
+  EXPECT_EQ(At(*env, "MEM"), "64");
+  EXPECT_EQ(At(*env, "K_token"), "s3cret");
+  EXPECT_EQ(At(*env, "KEY"), "s3cret");
+  EXPECT_EQ(At(*env, "NONE"), "(unset)");
 }
 
 TEST(ContainerEnvironment, SaysWhatIsMissing) {

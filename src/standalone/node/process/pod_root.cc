@@ -54,9 +54,9 @@ Result<void> MirrorEntry(const std::string& from, const std::string& to) {
   return Mount(from, to, nullptr, MS_BIND | MS_REC);
 }
 
-// Fills `to`, an empty directory in memory, with what is in the directory `from`.
+// Fills `to`, an empty directory in memory, with what is in the directory `from`; "" is the root.
 Result<void> Mirror(const std::string& from, const std::string& to) {
-  const std::unique_ptr<DIR, int (*)(DIR*)> dir(::opendir(from.c_str()), ::closedir);
+  const std::unique_ptr<DIR, int (*)(DIR*)> dir(::opendir(from.empty() ? "/" : from.c_str()), ::closedir);
   if (!dir) return ErrnoFail("read directory {}", from);
   int entries = 0;
   while (const dirent* entry = ::readdir(dir.get())) {
