@@ -14,6 +14,8 @@ int main(int argc, char** argv) {
   AddMv(program, tool);
   AddRm(program, tool);
   AddMkdir(program, tool);
+  AddWarmup(program, tool);
+  AddClear(program, tool);
   AddGc(program, tool);
   AddFsck(program, tool);
   return program.Run(argc, argv);

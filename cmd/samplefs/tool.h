@@ -58,6 +58,7 @@ std::string_view TypeName(volume::FileType type);
 
 // Each adds one sub-command; see the file of that name.
 void AddCat(Command& program, Tool& tool);
+void AddClear(Command& program, Tool& tool);
 void AddCp(Command& program, Tool& tool);
 void AddFormat(Command& program, Tool& tool);
 void AddFsck(Command& program, Tool& tool);
@@ -68,5 +69,6 @@ void AddMkdir(Command& program, Tool& tool);
 void AddMv(Command& program, Tool& tool);
 void AddRm(Command& program, Tool& tool);
 void AddStatus(Command& program, Tool& tool);
+void AddWarmup(Command& program, Tool& tool);
 
 }  // namespace paddleop::cmd

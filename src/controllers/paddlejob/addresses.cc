@@ -41,16 +41,16 @@ std::vector<int> StoredPortBlocks(const api::ObjectMeta& job) {
 
 int PortBlocksNeeded(const api::PaddleJob& job,
                      const std::vector<std::shared_ptr<const api::Pod>>& pods) {
-  std::map<std::string, int> per_node;
+  std::map<std::string, int> per_address;
   int most = 0;
   std::int32_t placed = 0;
   for (const auto& pod : pods) {
     const auto place = PlaceOf(job.metadata.name, pod->metadata.name);
     if (!place || place->index >= Replicas(job.spec, place->role) || pod->metadata.Deleting())
       continue;
-    if (GangOf(pod->metadata) != job.status.gang || pod->node_name.empty()) continue;
+    if (GangOf(pod->metadata) != job.status.gang || pod->pod_ip.empty()) continue;
     ++placed;
-    most = std::max(most, ++per_node[pod->node_name]);
+    most = std::max(most, ++per_address[AddressOf(*pod)]);
   }
   return placed == TotalReplicas(job.spec) ? most : 0;
 }
@@ -62,7 +62,7 @@ AddressBook FindAddresses(const Observed& seen, const Census& census) {
   for (const auto& [place, pod] : census.members) {
     if (pod->pod_ip.empty()) return book;
   }
-  std::map<std::string, std::size_t> slots;  // pods met so far, by node
+  std::map<std::string, std::size_t> slots;  // pods met so far, by address
   for (const auto& [place, pod] : census.members) {
     const std::string address = AddressOf(*pod);
     Endpoint endpoint{address, kPort};
@@ -76,7 +76,7 @@ AddressBook FindAddresses(const Observed& seen, const Census& census) {
       return book;
     }
     if (job.spec.IsHost()) {
-      const std::size_t slot = slots[pod->node_name]++;
+      const std::size_t slot = slots[address]++;
       if (slot >= seen.port_blocks.size()) {
         book.problem =
             "no free block of host ports: widen the manager's --port-range or wait for other jobs "

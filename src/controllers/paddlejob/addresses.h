@@ -15,11 +15,12 @@ struct AddressBook {
 };
 
 // Where every member is reached: by name in Service mode, by address otherwise. Complete once every
-// wanted pod has an address. In Host mode pods that share a node get blocks of ports of their own.
+// wanted pod has an address. In Host mode pods that share a node, hence an address, get blocks of
+// ports of their own.
 AddressBook FindAddresses(const Observed& seen, const Census& census);
 
 // How many port blocks a Host job needs: as many as it has pods on its fullest node. 0 until all
-// are placed.
+// have an address.
 int PortBlocksNeeded(const api::PaddleJob& job,
                      const std::vector<std::shared_ptr<const api::Pod>>& pods);
 

@@ -82,7 +82,7 @@ void AddElastic(const Settings& settings, const api::PaddleJob& job, EnvList& en
   const std::int32_t workers = Replicas(job.spec, Role::kWorker);
   env.Set("PADDLE_ELASTIC_JOB_ID", JobId(job.metadata));
   env.Set("PADDLE_ELASTIC_NP", std::to_string(workers));
-  env.Set("PADDLE_ELASTIC_TIMEOUT", "60");
+  env.Suggest("PADDLE_ELASTIC_TIMEOUT", "60");
   // The launcher of today. It knows the number of nodes as a range, and etcd by its scheme.
   const auto& worker = *job.spec.worker;
   const std::int32_t least = worker.requests && *worker.requests > 0 ? *worker.requests : 1;

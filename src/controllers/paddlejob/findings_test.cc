@@ -84,6 +84,23 @@ TEST(Findings, J2HostModeHasConsistentPortsAndNeedsNoAnnotation) {
   EXPECT_EQ(StoredPortBlocks(world.job().metadata), (std::vector<int>{35020, 35040}));
 }
 
+TEST(Findings, J2WorkersOfACollectiveJobDoNotShareAHost) {
+  World world(fmt::format(R"({{"intranet":"Host","worker":{}}})",
+                          Role(2, R"({"containers":[{"name":"c"}],"affinity":{"podAntiAffinity":{
+    "requiredDuringSchedulingIgnoredDuringExecution":[{"topologyKey":"zone"}]}}})")));
+  world.Settle();
+  const auto pod = world.PodJson("j-worker-1");
+  const auto& rules = pod["spec"]["affinity"]["podAntiAffinity"][std::string(kRequired)];
+  ASSERT_EQ(rules.size(), 2u) << "the user's own stays";
+  EXPECT_EQ(rules[1]["topologyKey"], "kubernetes.io/hostname");
+  EXPECT_EQ(rules[1]["labelSelector"]["matchLabels"],
+            (Json{{"paddlepaddle.org/job-name", "j"}, {"paddle-res-type", "worker"}}));
+  EXPECT_EQ(pod["metadata"]["labels"]["paddlepaddle.org/job-name"], "j");
+  World servers(fmt::format(R"({{"intranet":"Host","ps":{},"worker":{}}})", Role(1), Role(2)));
+  servers.Settle();
+  EXPECT_FALSE(servers.PodJson("j-worker-1")["spec"].contains("affinity"));
+}
+
 TEST(Findings, J3EverythingInServiceModeUsesOnePort) {
   World world(fmt::format(R"({{"intranet":"Service","withGloo":2,"ps":{},"worker":{}}})", Role(2),
                           Role(2)));

@@ -19,6 +19,7 @@ inline constexpr std::array<Role, 3> kRoles = {Role::kPs, Role::kWorker, Role::k
 
 inline constexpr std::string_view kResNameLabel = "paddle-res-name";
 inline constexpr std::string_view kResTypeLabel = "paddle-res-type";
+inline constexpr std::string_view kJobNameLabel = "paddlepaddle.org/job-name";
 inline constexpr std::string_view kResourceAnnotation = "paddle-resource";
 inline constexpr std::string_view kHostPortAnnotation = "host-port";
 // Further blocks of a job that has several pods on one node.

@@ -44,6 +44,7 @@ void SetMetadata(const api::PaddleJob& job, Place place, std::int32_t gang, Json
   Json& labels = Ensure(metadata, "labels", Json::value_t::object);
   labels[std::string(kResNameLabel)] = name;
   labels[std::string(kResTypeLabel)] = RoleName(place.role);
+  labels[std::string(kJobNameLabel)] = job.metadata.name;
   Json& annotations = Ensure(metadata, "annotations", Json::value_t::object);
   annotations[std::string(kResourceAnnotation)] = RoleName(place.role);
   annotations[std::string(kGangAnnotation)] = std::to_string(gang);
@@ -105,6 +106,19 @@ void SetData(const api::SampleSetRef& ref, const DataPlacement& data, Json& pod)
   }
   pod["metadata"]["annotations"][std::string(kDataAffinityAnnotation)] =
       data.affinity == Affinity::kRequired ? "required" : "preferred";
+}
+
+// Paddle's launchers count hosts: two workers of a collective job on one of them would each train
+// alone.
+void SpreadWorkers(const api::PaddleJob& job, Json& pod_spec) {
+  Json& rules = Ensure(Ensure(pod_spec, "affinity", Json::value_t::object), "podAntiAffinity",
+                       Json::value_t::object);
+  Ensure(rules, "requiredDuringSchedulingIgnoredDuringExecution", Json::value_t::array)
+      .push_back(
+          {{"topologyKey", "kubernetes.io/hostname"},
+           {"labelSelector",
+            {{"matchLabels",
+              {{kJobNameLabel, job.metadata.name}, {kResTypeLabel, RoleName(Role::kWorker)}}}}}});
 }
 
 void SetRestartPolicy(const api::PaddleJobSpec& spec, Role role, Json& pod_spec) {
@@ -170,7 +184,11 @@ Result<Create> BuildPod(const Settings& settings, const api::PaddleJob& job, Pla
   const std::string name = pod["metadata"]["name"];
   if (spec.value("hostname", "").empty()) spec["hostname"] = name;
   if (job.spec.IsService() && spec.value("subdomain", "").empty()) spec["subdomain"] = name;
-  if (job.spec.IsHost()) spec["hostNetwork"] = true;
+  if (job.spec.IsHost()) {
+    spec["hostNetwork"] = true;
+    if (!job.spec.ps && place.role == Role::kWorker && job.spec.worker->replicas > 1)
+      SpreadWorkers(job, spec);
+  }
   SetRestartPolicy(job.spec, place.role, spec);
   SetContainer(settings, job, place, spec);
   if (settings.volcano && !NamesOtherScheduler(job)) SetVolcano(job, place.role, pod);

@@ -131,7 +131,18 @@ void JobReconciler::Refused(const Context& ctx, const Observed& seen, const Plan
                      .reason = reason,
                      .message = why.message()},
                     seen.now);
-  if (status.phase.empty()) status.phase = api::job_phase::kPending;
+  // Pods may run in the environment that somebody else's ConfigMap gives them; the job does not.
+  if (reason == "NameTaken" || status.phase.empty()) {
+    status.phase = api::job_phase::kPending;
+    status.start_time = seen.job->status.start_time;
+    api::SetCondition(status.conditions,
+                      {.type = condition::kRunning,
+                       .status = std::string(api::kStatusFalse),
+                       .observed_generation = seen.job->metadata.generation,
+                       .reason = reason,
+                       .message = why.message()},
+                      seen.now);
+  }
   const api::Condition* before =
       api::FindCondition(seen.job->status.conditions, condition::kAccepted);
   if (before == nullptr || before->message != why.message())

@@ -34,6 +34,12 @@ BlockStore::~BlockStore() { stop_.request_stop(); }
 Result<void> BlockStore::Download(const Context& ctx, const BlockId& block,
                                   std::span<std::byte> plain) {
   const std::string key = BlockKey(options_.layout, block);
+  if (options_.peer) {
+    auto near = options_.peer(ctx.WithTimeout(options_.get_timeout), block, plain);
+    if (near) return {};
+    RETURN_IF_ERROR(ctx.Check());
+    log_.Debug(ctx, "no peer has the block", {{"block", key}, {"error", near.error().message()}});
+  }
   const Context bounded = ctx.WithTimeout(options_.get_timeout);
   const auto short_read = [&](std::size_t got) {
     return Fail(Code::kCorrupt, "object {}{} has {} bytes, expected {}", store_.name(), key, got,
@@ -66,8 +72,13 @@ void BlockStore::Finish(const BlockId& block, const std::shared_ptr<Fetch>& fetc
   fetch->done_changed.notify_all();
 }
 
-Result<void> BlockStore::FetchWhole(const Context& ctx, const BlockId& block, std::uint32_t offset,
-                                    std::span<std::byte> out) {
+Result<void> BlockStore::FetchBlock(const Context& ctx, const BlockId& block,
+                                    const BlockContentFn& use) {
+  return FetchWhole(ctx, block, false, use);
+}
+
+Result<void> BlockStore::FetchWhole(const Context& ctx, const BlockId& block, bool offer,
+                                    const BlockContentFn& use) {
   for (;;) {
     std::shared_ptr<Fetch> fetch;
     bool ours = false;
@@ -85,12 +96,12 @@ Result<void> BlockStore::FetchWhole(const Context& ctx, const BlockId& block, st
         ASSIGN_OR_RETURN(fetch->lease, budget_.Acquire(ctx, block.length));
         fetch->content.resize(block.length);
         RETURN_IF_ERROR(Download(ctx, block, fetch->content));
-        if (cache_ != nullptr) cache_->Put(ctx, block, fetch->content);
+        if (offer && cache_ != nullptr) cache_->Put(ctx, block, fetch->content);
         return {};
       }();
       Finish(block, fetch, result);
       RETURN_IF_ERROR(result);
-      std::memcpy(out.data(), fetch->content.data() + offset, out.size());
+      use(fetch->content);
       return {};
     }
     MutexLock lock(fetch->mutex);
@@ -106,7 +117,8 @@ Result<void> BlockStore::FetchWhole(const Context& ctx, const BlockId& block, st
                   BlockKey(options_.layout, block));
     }
     if (fetch->result) {
-      std::memcpy(out.data(), fetch->content.data() + offset, out.size());
+      lock.unlock();  // complete, so only read from now on
+      use(fetch->content);
       return {};
     }
     // The other reader may have given up for reasons of its own; then it is our turn.
@@ -125,21 +137,29 @@ Result<void> BlockStore::ReadBlock(const Context& ctx, const BlockId& block, std
   }
   if (cache_ != nullptr) {
     if (cache_->Read(ctx, block, offset, out)) return {};
-    return FetchWhole(ctx, block, offset, out);
+    return FetchWhole(ctx, block, true, [&](std::span<const std::byte> plain) {
+      std::memcpy(out.data(), plain.data() + offset, out.size());
+    });
   }
   // Without a cache the rest of the block would be thrown away, so only the range is fetched.
-  if (options_.compression == Compression::kNone && store_.traits().ranges) {
-    const std::string key = BlockKey(options_.layout, block);
-    ASSIGN_OR_RETURN(auto got,
-                     store_.Get(ctx.WithTimeout(options_.get_timeout), key,
-                                {.range = {.offset = offset, .length = out.size()}}, out));
-    if (got.size != out.size()) {
-      return Fail(Code::kCorrupt, "object {}{} ends at {}, expected {} bytes", store_.name(), key,
-                  offset + got.size, block.length);
-    }
-    return {};
+  return FetchRange(ctx, block, offset, out);
+}
+
+Result<void> BlockStore::FetchRange(const Context& ctx, const BlockId& block, std::uint32_t offset,
+                                    std::span<std::byte> out) {
+  if (!ranges_are_cheap()) {
+    return FetchWhole(ctx, block, true, [&](std::span<const std::byte> plain) {
+      std::memcpy(out.data(), plain.data() + offset, out.size());
+    });
   }
-  return FetchWhole(ctx, block, offset, out);
+  const std::string key = BlockKey(options_.layout, block);
+  ASSIGN_OR_RETURN(auto got, store_.Get(ctx.WithTimeout(options_.get_timeout), key,
+                                        {.range = {.offset = offset, .length = out.size()}}, out));
+  if (got.size != out.size()) {
+    return Fail(Code::kCorrupt, "object {}{} ends at {}, expected {} bytes", store_.name(), key,
+                offset + got.size, block.length);
+  }
+  return {};
 }
 
 Result<void> BlockStore::ReadSlice(const Context& ctx, const SliceKey& slice, std::uint32_t offset,
@@ -189,10 +209,9 @@ void BlockStore::Prefetch(const BlockId& block) {
   }
   const bool queued = prefetches_.TrySubmit([this, block] {
     if (cache_->Contains(block)) return;
-    std::byte first;
     const Context ctx =
         Context::Background().WithStop(stop_.get_token()).WithTimeout(options_.get_timeout);
-    auto fetched = FetchWhole(ctx, block, 0, std::span(&first, 1));
+    auto fetched = FetchWhole(ctx, block, true, [](auto) {});
     if (!fetched) {
       log_.Debug(
           ctx, "prefetch failed",

@@ -60,6 +60,18 @@ class BlockStore {
   // The same within one block.
   Result<void> ReadBlock(const Context& ctx, const BlockId& block, std::uint32_t offset,
                          std::span<std::byte> out);
+  // Fetches the whole block past the cache and shows it to `use` before it returns. Joins a fetch
+  // of the same block that is under way.
+  using BlockContentFn = std::function<void(std::span<const std::byte> plain)>;
+  Result<void> FetchBlock(const Context& ctx, const BlockId& block, const BlockContentFn& use);
+  // Reads a range of a block past the caches and peers, moving only that range where the store and
+  // the compression allow it.
+  Result<void> FetchRange(const Context& ctx, const BlockId& block, std::uint32_t offset,
+                          std::span<std::byte> out);
+  // True if FetchRange moves only the range.
+  bool ranges_are_cheap() const {
+    return options_.compression == Compression::kNone && store_.traits().ranges;
+  }
   // Starts to bring the block into the cache; does nothing without a cache or while too much is
   // going on.
   void Prefetch(const BlockId& block);
@@ -82,8 +94,8 @@ class BlockStore {
  private:
   struct Fetch;
 
-  Result<void> FetchWhole(const Context& ctx, const BlockId& block, std::uint32_t offset,
-                          std::span<std::byte> out);
+  Result<void> FetchWhole(const Context& ctx, const BlockId& block, bool offer,
+                          const BlockContentFn& use);
   Result<void> Download(const Context& ctx, const BlockId& block, std::span<std::byte> plain);
   void Finish(const BlockId& block, const std::shared_ptr<Fetch>& fetch, Result<void> result);
 

@@ -35,7 +35,7 @@ struct WarmupSelection {
   std::optional<std::string> list;
 
   WarmupStrategy strategy = WarmupStrategy::kAll;
-  std::uint32_t ranks = 1;
+  std::uint32_t ranks = 0;       // 0: one for each partition
   std::uint32_t batch_size = 0;  // 0: not given
   std::optional<bool> shuffle;   // default: as the strategy says
   bool drop_last = false;
@@ -69,8 +69,9 @@ struct PlannedBlock {
 struct WarmupPlan {
   std::vector<PlannedBlock> blocks;  // in the order they are stored in, each once
   std::uint64_t files = 0;
-  std::uint64_t file_bytes = 0;   // of those files
-  std::uint64_t cache_bytes = 0;  // of what is to be kept
+  std::uint64_t file_bytes = 0;        // of those files
+  std::uint64_t cache_bytes = 0;       // of what is to be kept
+  std::vector<Tree::NodeIndex> nodes;  // the files, in the order they will be read in
   struct Failure {
     std::string path;
     Status error;
@@ -78,10 +79,21 @@ struct WarmupPlan {
   std::vector<Failure> failures;  // paths and lines that name no file of the volume
 };
 
-// The plan for `selection` over a tree that was loaded with slices. Pure. kInvalid: an option is
-// wrong; kNotFound: a path of the selection (not of its list) is not there.
+// The plan for `selection` over a tree that was loaded with slices, whose root is the directory
+// that the selection's paths are relative to. Pure. kInvalid: an option is wrong; kNotFound: a path
+// of the selection (not of its list) is not there.
 Result<WarmupPlan> PlanWarmup(const Tree& tree, const BlockLayout& layout,
                               const WarmupSelection& selection);
+
+// A plan with the tree it was made from.
+struct Warmup {
+  Tree tree;
+  std::string base;  // path of the tree's root in the volume, "" for the root
+  WarmupPlan plan;
+};
+
+// Loads the part of the volume's tree that the selection needs, in bulk, and plans.
+Result<Warmup> LoadWarmup(const Context& ctx, Volume& volume, const WarmupSelection& selection);
 
 struct WarmupProgress {
   std::uint64_t blocks = 0;  // total
@@ -107,7 +119,7 @@ struct WarmupReport {
     BlockId block;
     Status error;
   };
-  std::vector<Failure> failures;  // the first 1,000
+  std::vector<Failure> failures;
 };
 
 // Fetches what is missing, every block at most once, and pins all of it under options.pin. Blocks
@@ -116,7 +128,15 @@ struct WarmupReport {
 Result<WarmupReport> RunWarmup(const Context& ctx, Volume& volume, const WarmupPlan& plan,
                                const WarmupOptions& options);
 
+// The planned files that lack a block because of `report`, with the reason: for people.
+std::vector<WarmupPlan::Failure> FailedFiles(const Warmup& warmup, const BlockLayout& layout,
+                                             const WarmupReport& report);
+
 // How much of the plan is cached, without fetching or pinning.
 Result<WarmupReport> CheckWarmup(const Context& ctx, Volume& volume, const WarmupPlan& plan);
+
+// Removes the planned blocks, with their pins, from the cache. A block of which less than half
+// belongs to the planned files stays: others share it.
+Result<DiskCache::Removed> EvictPlanned(const Context& ctx, Volume& volume, const WarmupPlan& plan);
 
 }  // namespace paddleop::volume::data

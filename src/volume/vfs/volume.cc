@@ -2,6 +2,7 @@
 
 #include "base/crypto.h"
 #include "volume/cache/memory_cache.h"
+#include "volume/cache/tiered_cache.h"
 #include "volume/object/open_store.h"
 #include "volume/object/prefix_store.h"
 
@@ -22,6 +23,22 @@ Result<std::unique_ptr<object::ObjectStore>> OpenVolumeObjects(const Setting& se
   return object::WithPrefix(std::move(store), setting.name + "/");
 }
 
+Result<void> Volume::OpenCaches(const Context& ctx, const VolumeOptions& options, const Logger& log,
+                                MetricsRegistry& metrics) {
+  const std::uint64_t memory = options.cache.memory_bytes.value_or(options.memory_cache_bytes);
+  if (memory > 0) cache_ = MakeMemoryCache(memory);
+  if (options.cache.directories.empty()) return {};
+  ASSIGN_OR_RETURN(disk_cache_, DiskCache::Open(ctx,
+                                                {.uuid = setting_.uuid,
+                                                 .layout = setting_.layout(),
+                                                 .directories = options.cache.directories,
+                                                 .checksum = options.cache.checksum,
+                                                 .direct_reads = options.cache.direct_reads},
+                                                log, metrics));
+  cache_ = MakeTieredCache(std::move(cache_), *disk_cache_);
+  return {};
+}
+
 Result<std::unique_ptr<Volume>> Volume::Open(const Context& ctx, const std::string& meta_url,
                                              const VolumeOptions& options, const Logger& log,
                                              MetricsRegistry& metrics) {
@@ -34,13 +51,14 @@ Result<std::unique_ptr<Volume>> Volume::Open(const Context& ctx, const std::stri
   volume->setting_ = *std::move(setting);
   ASSIGN_OR_RETURN(volume->objects_, OpenVolumeObjects(volume->setting_, metrics));
   ASSIGN_OR_RETURN(const Compression compression, ParseCompression(volume->setting_.compression));
-  if (options.memory_cache_bytes > 0) volume->cache_ = MakeMemoryCache(options.memory_cache_bytes);
+  RETURN_IF_ERROR(volume->OpenCaches(ctx, options, log, metrics));
   volume->blocks_ =
       std::make_unique<BlockStore>(BlockStoreOptions{.layout = volume->setting_.layout(),
                                                      .compression = compression,
                                                      .max_downloads = options.max_downloads,
                                                      .max_uploads = options.max_uploads,
-                                                     .buffer_bytes = options.buffer_bytes},
+                                                     .buffer_bytes = options.buffer_bytes,
+                                                     .peer = options.peer},
                                    *volume->objects_, volume->cache_.get(), log);
   if (!options.read_only) {
     volume->meta_->SetSliceDeleter(

@@ -52,6 +52,8 @@ class Volume {
 
  private:
   Volume() = default;
+  Result<void> OpenCaches(const Context& ctx, const VolumeOptions& options, const Logger& log,
+                          MetricsRegistry& metrics);
 
   Setting setting_;
   std::unique_ptr<object::ObjectStore> objects_;

@@ -14,6 +14,8 @@ from peerlib.kwok import Kwok
 from peerlib.minio import Minio
 from peerlib.paddle import Paddle, PaddlePs
 from peerlib.redis import Redis
+from peerlib.training_operator import TrainingOperator
+from peerlib.volcano import Volcano
 
 PEERS: dict[str, Peer] = {
     peer.name: peer
@@ -28,6 +30,8 @@ PEERS: dict[str, Peer] = {
         Paddle(),
         PaddlePs(),
         BceSdk(),
+        Volcano(),
+        TrainingOperator(),
     )
 }
 

@@ -94,11 +94,11 @@ def _smoke(options: argparse.Namespace) -> None:
 
 
 def _list(_: argparse.Namespace) -> None:
-    print(f"{'NAME':<10} {'GROUP':<6} {'VERSION':<30} WHERE")
+    print(f"{'NAME':<18} {'GROUP':<6} {'VERSION':<30} WHERE")
     for peer in PEERS.values():
         found = peer.find()
         print(
-            f"{peer.name:<10} {peer.group:<6} {peer.found_version():<30} {found or '(not there)'}"
+            f"{peer.name:<18} {peer.group:<6} {peer.found_version():<30} {found or '(not there)'}"
         )
 
 

@@ -30,6 +30,7 @@ class GoPeer(Peer):
     module = ""
     packages: Mapping[str, str] = {}  # program -> package to build it from
     links: Mapping[str, str] = {}  # other name -> program
+    files: Mapping[str, tuple[str, str]] = {}  # name -> a module, and a file or folder in it
     linker_flags = "-s -w"
     cgo = False
 
@@ -66,8 +67,22 @@ class GoPeer(Peer):
                 say(f"{what}: trying again after: {tail(log, 1)}")
         for link, program in self.links.items():
             (directory / link).symlink_to(program)
+        for name, (module, path) in self.files.items():
+            argv = [go, "list", "-m", "-f", "{{.Dir}}", module]
+            root = Path(run(argv, environment, source).strip())
+            _copy(root / path, directory / name)
         shutil.rmtree(source)
         log.unlink()
+
+
+def _copy(source: Path, destination: Path) -> None:
+    """Contents only: in Go's cache everything is read-only."""
+    if source.is_file():
+        shutil.copyfile(source, destination)
+        return
+    destination.mkdir()
+    for path in source.iterdir():
+        _copy(path, destination / path.name)
 
 
 def _progress(log: str) -> str:

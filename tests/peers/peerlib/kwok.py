@@ -52,8 +52,8 @@ class Kwok(GoPeer):
 def add_nodes(api: KubeApi, count: int) -> list[str]:
     """Creates the nodes and returns when all are Ready."""
     names = [f"node-{index}" for index in range(count)]
-    for name in names:
-        status, body = api.request("POST", "/api/v1/nodes", _node(name))
+    for index, name in enumerate(names):
+        status, body = api.request("POST", "/api/v1/nodes", _node(name, index))
         check(status == 201, f"kwok: cannot create {name}: {status} {body}")
     for name in names:
         _wait_ready(api, name)
@@ -64,7 +64,9 @@ def _wait_ready(api: KubeApi, name: str) -> None:
     wait_until(lambda: _is_ready(api.get(f"/api/v1/nodes/{name}")), f"kwok: {name} is Ready")
 
 
-def _node(name: str) -> dict[str, Any]:
+def _node(name: str, index: int) -> dict[str, Any]:
+    # Pods in the host's network get the node's address, which must differ from node to node.
+    address = f"10.199.{index // 250}.{index % 250 + 1}"
     return {
         "apiVersion": "v1",
         "kind": "Node",
@@ -78,7 +80,11 @@ def _node(name: str) -> dict[str, Any]:
                 "kubernetes.io/arch": "amd64",
             },
         },
-        "status": {"capacity": _CAPACITY, "allocatable": _CAPACITY},
+        "status": {
+            "capacity": _CAPACITY,
+            "allocatable": _CAPACITY,
+            "addresses": [{"type": "InternalIP", "address": address}],
+        },
     }
 
 

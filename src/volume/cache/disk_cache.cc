@@ -1,0 +1,386 @@
+#include "volume/cache/disk_cache.h"
+
+#include <algorithm>
+#include <set>
+#include <thread>
+
+#include "base/thread_pool.h"
+#include "volume/cache/internal/cache_dir.h"
+#include "volume/cache/internal/open_files.h"
+#include "volume/cache/internal/walk.h"
+
+namespace paddleop::volume {
+namespace {
+
+using cache::CacheDir;
+using cache::OpenBlock;
+using cache::PartFile;
+
+class Directories final : public DiskCache {
+ public:
+  Directories(const DiskCacheOptions& options, const Logger& log, MetricsRegistry& metrics)
+      : options_(options),
+        log_(log),
+        metrics_(metrics),
+        open_(options.max_open_files),
+        parts_(options.max_open_files / 4 + 1) {}
+
+  Result<void> Start(const Context& ctx) {
+    const cache::DirEnvironment env{
+        .options = options_,
+        .log = log_,
+        .metrics = metrics_,
+        .verified = verified_,
+        .forget = [this](const std::optional<BlockId>& block) { Forget(block); },
+        .in_use = [this](const BlockId& block) { return open_.Contains(block); }};
+    auto sorted = options_.directories;
+    std::stable_sort(sorted.begin(), sorted.end(),
+                     [](const auto& a, const auto& b) { return a.level < b.level; });
+    for (const CacheDirectory& directory : sorted) {
+      auto dir = std::make_unique<CacheDir>(directory, env);
+      if (auto attached = dir->Attach(); !attached) {
+        if (attached.error().code() == Code::kInvalid)
+          return std::unexpected(std::move(attached).error());
+        dir->Failed("open", directory.path, ToErrno(attached.error().code()));
+        log_.Warn(ctx, "cache directory cannot be used now",
+                  {{"path", directory.path}, {"error", attached.error().message()}});
+      }
+      dirs_.push_back(std::move(dir));
+    }
+    if (options_.recount_interval.count() > 0) {
+      for (auto& dir : dirs_) {
+        upkeep_.emplace_back([this, &dir](const std::stop_token& stop) {
+          SetThreadName("cache-upkeep");
+          const Context upkeep = Context::Background().WithStop(stop);
+          do {
+            dir->Upkeep(upkeep);
+            open_.EraseIf([](const OpenBlock& file) { return !file.good() || file.Unlinked(); });
+          } while (options_.clock->SleepFor(upkeep, options_.upkeep_interval));
+        });
+      }
+    }
+    return {};
+  }
+
+  // -- CacheStore --
+
+  bool Read(const Context&, const BlockId& block, std::uint32_t offset,
+            std::span<std::byte> out) override {
+    if (auto file = FindOpen(block)) {
+      if (file->Read(offset, out)) {
+        Hit(out.size());
+        return true;
+      }
+      open_.Erase(block);
+    }
+    if (ReadPart(block, offset, out)) {
+      Hit(out.size());
+      return true;
+    }
+    metrics_.misses.Increment();
+    metrics_.miss_bytes.Increment(static_cast<double>(out.size()));
+    if (const auto counters = FirstCounters()) {
+      ++(*counters)->misses;
+      (*counters)->miss_bytes += out.size();
+    }
+    return false;
+  }
+
+  bool Put(const Context&, const BlockId& block, std::span<const std::byte> plain) override {
+    for (CacheDir* dir : InOrder(block)) {
+      if (auto kept = dir->PutWhole(block, plain)) return true;
+    }
+    for (auto& dir : dirs_) dir->WantRoom();
+    metrics_.refused.Increment();
+    return false;
+  }
+
+  bool Contains(const BlockId& block) override {
+    if (open_.Contains(block)) return true;
+    return std::ranges::any_of(dirs_, [&](const auto& dir) { return dir->HasWhole(block); });
+  }
+
+  void Remove(const BlockId& block) override {
+    if (auto removed = Clear(Context::Background(), block); !removed) {
+      log_.Warn(
+          Context::Background(), "cached block could not be removed",
+          {{"block", BlockKey(options_.layout, block)}, {"error", removed.error().message()}});
+    }
+  }
+
+  CacheUsage Usage() const override {
+    CacheUsage usage;
+    for (const auto& dir : dirs_) {
+      const CacheDirectoryStatus status = dir->Status();
+      usage.blocks += status.blocks + status.part_blocks;
+      usage.bytes += status.bytes;
+      usage.capacity += status.directory.capacity;
+    }
+    return usage;
+  }
+
+  // -- DiskCache --
+
+  std::shared_ptr<BlockFile> Find(const BlockId& block) override { return FindOpen(block); }
+
+  bool ContainsRange(const BlockId& block, std::uint32_t offset, std::uint32_t size) override {
+    if (Contains(block)) return true;
+    return std::ranges::any_of(PartsOf(block),
+                               [&](const auto& part) { return part->Contains(offset, size); });
+  }
+
+  void CountHit(std::uint64_t bytes) override {
+    if (const auto counters = FirstCounters()) {
+      ++(*counters)->hits;
+      (*counters)->hit_bytes += bytes;
+    }
+  }
+
+  Result<void> Store(const Context& ctx, const BlockId& block, std::span<const std::byte> plain,
+                     std::string_view plan) override {
+    return Keep(ctx, block, plan, cache::ChargeOf(block.length),
+                [&](CacheDir& dir) { return dir.PutWhole(block, plain); });
+  }
+
+  Result<void> StoreRange(const Context& ctx, const BlockId& block, std::uint32_t offset,
+                          std::span<const std::byte> data, std::string_view plan) override {
+    if (Contains(block)) {
+      if (plan.empty()) return {};
+      ASSIGN_OR_RETURN(const bool pinned, Pin(block, plan));
+      if (pinned) return {};
+    }
+    return Keep(ctx, block, plan, data.size() + 3 * std::uint64_t{cache::kPageBytes},
+                [&](CacheDir& dir) { return dir.PutRange(block, offset, data); });
+  }
+
+  Result<bool> Pin(const BlockId& block, std::string_view plan) override {
+    RETURN_IF_ERROR(cache::ValidatePlan(plan));
+    for (CacheDir* dir : InOrder(block)) {
+      ASSIGN_OR_RETURN(const bool pinned, dir->Pin(block, plan));
+      if (pinned) return true;
+    }
+    return false;
+  }
+
+  Result<Removed> Unpin(const Context& ctx, std::string_view plan) override {
+    RETURN_IF_ERROR(cache::ValidatePlan(plan));
+    return InAll([&](CacheDir& dir) { return dir.Unpin(ctx, plan); });
+  }
+
+  Result<Removed> Clear(const Context&, const BlockId& block) override {
+    Forget(block);
+    verified_.Forget(block);
+    return InAll([&](CacheDir& dir) { return dir.Clear(block); });
+  }
+
+  Result<Removed> ClearAll(const Context& ctx) override {
+    return InAll([&](CacheDir& dir) { return dir.ClearAll(ctx); });
+  }
+
+  Result<std::vector<std::string>> Plans() override {
+    std::set<std::string> plans;
+    for (const auto& dir : dirs_) {
+      for (std::string& plan : dir->Plans()) plans.insert(std::move(plan));
+    }
+    return std::vector<std::string>(plans.begin(), plans.end());
+  }
+
+  std::vector<CacheDirectoryStatus> Status() override {
+    std::vector<CacheDirectoryStatus> all;
+    for (const auto& dir : dirs_) {
+      const auto counters = dir->counters();
+      if (counters && counters->needs_walk()) {
+        if (auto counted = dir->Recount(Context::Background()); !counted) {
+          log_.Warn(Context::Background(), "cache directory cannot be counted",
+                    {{"path", dir->directory().path}, {"error", counted.error().message()}});
+        }
+      }
+      all.push_back(dir->Status());
+    }
+    return all;
+  }
+
+  CacheTraffic Traffic() const override {
+    CacheTraffic traffic;
+    for (const auto& dir : dirs_) {
+      const auto counters = dir->counters();
+      if (!counters) continue;
+      const auto& page = *counters;
+      traffic.hits += page->hits;
+      traffic.hit_bytes += page->hit_bytes;
+      traffic.misses += page->misses;
+      traffic.miss_bytes += page->miss_bytes;
+      traffic.corrupt += page->corrupt;
+      traffic.evicted += page->evicted;
+    }
+    return traffic;
+  }
+
+  Result<void> ForEachBlock(const Context& ctx, const BlockFn& fn) override {
+    for (const auto& dir : dirs_) RETURN_IF_ERROR(dir->ForEachBlock(ctx, fn));
+    return {};
+  }
+
+  Result<void> Recount(const Context& ctx) override {
+    for (const auto& dir : dirs_) RETURN_IF_ERROR(dir->Recount(ctx));
+    return {};
+  }
+
+ private:
+  // Where a block belongs: levels in order; within a level the directory its name hashes to, then
+  // the others, so that one that is out is stood in for.
+  std::vector<CacheDir*> InOrder(const BlockId& block) const {
+    std::vector<CacheDir*> order;
+    order.reserve(dirs_.size());
+    const std::uint64_t hash = (block.slice * 0x9E3779B97F4A7C15ULL + block.index) >> 17;
+    for (std::size_t begin = 0; begin < dirs_.size();) {
+      std::size_t end = begin + 1;
+      while (end < dirs_.size() &&
+             dirs_[end]->directory().level == dirs_[begin]->directory().level) {
+        ++end;
+      }
+      const std::size_t count = end - begin;
+      for (std::size_t i = 0; i < count; ++i)
+        order.push_back(dirs_[begin + (hash + i) % count].get());
+      begin = end;
+    }
+    return order;
+  }
+
+  std::shared_ptr<OpenBlock> FindOpen(const BlockId& block) {
+    if (auto file = open_.Find(block)) {
+      if (file->good()) return file;
+      open_.Erase(block);
+    }
+    for (CacheDir* dir : InOrder(block)) {
+      if (auto file = dir->OpenWhole(block)) {
+        open_.Insert(block, file);
+        return file;
+      }
+    }
+    return nullptr;
+  }
+
+  std::vector<std::shared_ptr<PartFile>> PartsOf(const BlockId& block) {
+    std::vector<std::shared_ptr<PartFile>> parts;
+    if (auto known = parts_.Find(block)) parts.push_back(std::move(known));
+    if (!parts.empty() && dirs_.size() == 1) return parts;
+    for (CacheDir* dir : InOrder(block)) {
+      if (auto file = dir->OpenPart(block)) {
+        parts_.Insert(block, file);
+        parts.push_back(std::move(file));
+      }
+    }
+    return parts;
+  }
+
+  bool ReadPart(const BlockId& block, std::uint32_t offset, std::span<std::byte> out) {
+    for (const auto& part : PartsOf(block)) {
+      switch (part->Read(offset, out)) {
+        case PartFile::Outcome::kFound:
+          return true;
+        case PartFile::Outcome::kMissing:
+          break;
+        case PartFile::Outcome::kCorrupt:
+          for (CacheDir* dir : InOrder(block)) {
+            if (dir->HasPart(block)) {
+              dir->Damaged(block, true, "a page's checksum differs");
+              break;
+            }
+          }
+          break;
+        case PartFile::Outcome::kError:
+          parts_.Erase(block);
+          break;
+      }
+    }
+    return false;
+  }
+
+  template <class PutFn>
+  Result<void> Keep(const Context& ctx, const BlockId& block, std::string_view plan,
+                    std::uint64_t bytes, PutFn put) {
+    if (!plan.empty()) RETURN_IF_ERROR(cache::ValidatePlan(plan));
+    std::string reasons;
+    // First where there is room, then where room can be made.
+    for (const bool make_room : {false, true}) {
+      for (CacheDir* dir : InOrder(block)) {
+        RETURN_IF_ERROR(ctx.Check());
+        if (make_room && !dir->MakeRoom(ctx, bytes)) continue;
+        if (auto kept = put(*dir); !kept) {
+          if (!make_room) reasons += (reasons.empty() ? "" : "; ") + kept.error().message();
+          continue;
+        }
+        if (plan.empty()) return {};
+        ASSIGN_OR_RETURN(const bool pinned, dir->Pin(block, plan));
+        if (pinned) return {};
+      }
+    }
+    metrics_.refused.Increment();
+    return Fail(Code::kNoSpace, "the cache has no room for block {}: {}",
+                BlockKey(options_.layout, block),
+                reasons.empty() ? "no directory is in use" : reasons);
+  }
+
+  template <class Fn>
+  Result<Removed> InAll(Fn fn) {
+    Removed total;
+    for (auto& dir : dirs_) {
+      ASSIGN_OR_RETURN(const Removed removed, fn(*dir));
+      total.blocks += removed.blocks;
+      total.bytes += removed.bytes;
+    }
+    return total;
+  }
+
+  void Forget(const std::optional<BlockId>& block) {
+    if (block) {
+      open_.Erase(*block);
+      parts_.Erase(*block);
+      return;
+    }
+    open_.EraseIf([](const OpenBlock&) { return true; });
+    parts_.EraseIf([](const PartFile&) { return true; });
+  }
+
+  std::shared_ptr<cache::SharedCounters> FirstCounters() const {
+    for (const auto& dir : dirs_) {
+      if (auto counters = dir->counters()) return counters;
+    }
+    return nullptr;
+  }
+
+  void Hit(std::uint64_t bytes) {
+    metrics_.hits.Increment();
+    metrics_.hit_bytes.Increment(static_cast<double>(bytes));
+    CountHit(bytes);
+  }
+
+  const DiskCacheOptions options_;
+  const Logger& log_;
+  cache::Metrics metrics_;
+  cache::VerifiedTable verified_;
+  cache::OpenFiles<OpenBlock> open_;
+  cache::OpenFiles<PartFile> parts_;
+  std::vector<std::unique_ptr<CacheDir>> dirs_;
+  std::vector<std::jthread> upkeep_;
+};
+
+}  // namespace
+
+Result<void> DiskCacheOptions::Validate() const {
+  if (uuid.size() != 36 || uuid.find('/') != std::string::npos)
+    return Fail(Code::kInvalid, "\"{}\" is not the UUID of a volume", uuid);
+  return CacheOptions{.directories = directories}.Validate();
+}
+
+Result<std::unique_ptr<DiskCache>> DiskCache::Open(const Context& ctx,
+                                                   const DiskCacheOptions& options,
+                                                   const Logger& log, MetricsRegistry& metrics) {
+  RETURN_IF_ERROR(options.Validate());
+  auto cache = std::make_unique<Directories>(options, log, metrics);
+  RETURN_IF_ERROR(cache->Start(ctx));
+  return cache;
+}
+
+}  // namespace paddleop::volume

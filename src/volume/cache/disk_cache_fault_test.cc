@@ -1,0 +1,254 @@
+// What the disk cache does when files, disks or processes fail.
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/mount.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <filesystem>
+
+#include "volume/cache/testing/cache_fixture.h"
+
+namespace paddleop::volume {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::DiskCacheTest;
+using ::testing::HasSubstr;
+using testing::kUuid;
+using ::testing::SizeIs;
+
+class DiskCacheFault : public DiskCacheTest {
+ protected:
+  void Overwrite(const std::string& path, off_t offset, std::string_view bytes) {
+    auto fd = OpenFile(path, O_WRONLY);
+    ASSERT_OK(fd);
+    ASSERT_EQ(::pwrite(fd->get(), bytes.data(), bytes.size(), offset),
+              static_cast<ssize_t>(bytes.size()));
+  }
+  double Metric(const std::string& name) {
+    const std::string text = metrics_.Serialize();
+    const auto at = text.find("\n" + name + " ");
+    return at == std::string::npos ? -1 : std::stod(text.substr(at + name.size() + 2));
+  }
+};
+
+TEST_F(DiskCacheFault, ADamagedFileIsAWarningAMetricAndAMiss) {
+  for (const bool direct : {false, true}) {
+    options_.direct_reads = direct;
+    auto cache = Open();
+    const BlockId block = Block(1);
+    ASSERT_OK(Store(*cache, block, "plan"));
+    Overwrite(PathOf(block), 70'000, "XXXX");
+    EXPECT_EQ(Read(*cache, block, 0, 100), Content(block).substr(0, 100)) << "another piece";
+    EXPECT_EQ(Read(*cache, block, 65'536, 10), "miss");
+    EXPECT_FALSE(fs::exists(PathOf(block)));
+    EXPECT_EQ(cache->Status()[0].pinned_bytes, 0u) << "the pin went with it";
+    EXPECT_EQ(cache->Usage().blocks, 0u);
+    ASSERT_TRUE(Put(*cache, block));
+    EXPECT_TRUE(Holds(*cache, block));
+    cache->Remove(block);
+  }
+  EXPECT_THAT(warnings_, SizeIs(2));
+  EXPECT_THAT(warnings_[0], HasSubstr(PathOf(Block(1))));
+  EXPECT_EQ(Metric("paddleop_cache_corrupt_total"), 2);
+}
+
+TEST_F(DiskCacheFault, TruncatedFilesAndWrongChecksumsAreMisses) {
+  auto cache = Open();
+  for (std::uint64_t i = 1; i <= 4; ++i) ASSERT_TRUE(Put(*cache, Block(i)));
+  ASSERT_EQ(::truncate(PathOf(Block(1)).c_str(), 1000), 0);
+  ASSERT_EQ(::truncate(PathOf(Block(2)).c_str(), kBlock + 5), 0);
+  ASSERT_EQ(::truncate(PathOf(Block(3)).c_str(), 0), 0);
+  Overwrite(PathOf(Block(4)), kBlock, "WXYZ");
+  for (std::uint64_t i = 1; i <= 4; ++i) {
+    EXPECT_EQ(Read(*cache, Block(i), 0, 100), "miss") << i;
+    EXPECT_FALSE(fs::exists(PathOf(Block(i)))) << i;
+  }
+  EXPECT_EQ(Metric("paddleop_cache_corrupt_total"), 4);
+  // One that is cut while it is open.
+  ASSERT_TRUE(Put(*cache, Block(5)));
+  EXPECT_TRUE(Holds(*cache, Block(5)));
+  ASSERT_EQ(::truncate(PathOf(Block(5)).c_str(), 1000), 0);
+  EXPECT_EQ(Read(*cache, Block(5), 5000, 100), "miss");
+  EXPECT_FALSE(cache->Contains(Block(5)));
+}
+
+TEST_F(DiskCacheFault, FilesWithoutChecksumsAreServed) {
+  options_.checksum = ChecksumLevel::kNone;
+  ASSERT_TRUE(Put(*Open(), Block(1)));
+  EXPECT_EQ(fs::file_size(PathOf(Block(1))), kBlock);
+  options_.checksum = ChecksumLevel::kExtend;
+  EXPECT_TRUE(Holds(*Open(), Block(1)));
+}
+
+TEST_F(DiskCacheFault, ADamagedRangeIsAMiss) {
+  auto cache = Open();
+  const BlockId block = Block(1);
+  const auto content = Content(block);
+  ASSERT_OK(cache->StoreRange(ctx_, block, 0, AsBytes(content).first(16'384), "p"));
+  Overwrite(PartPathOf(block), 5000, "XXXX");
+  EXPECT_EQ(Read(*cache, block, 0, 100), content.substr(0, 100));
+  EXPECT_EQ(Read(*cache, block, 4096, 100), "miss");
+  EXPECT_FALSE(fs::exists(PartPathOf(block)));
+  EXPECT_EQ(cache->Status()[0].part_blocks, 0u);
+  // Not a file of ranges at all.
+  ASSERT_OK(WriteFileAtomic(PartPathOf(block), "nonsense"));
+  EXPECT_EQ(Read(*cache, block, 0, 100), "miss");
+  EXPECT_FALSE(fs::exists(PartPathOf(block)));
+}
+
+TEST_F(DiskCacheFault, AnotherVolumesDirectoryIsRefusedWithItsPath) {
+  ASSERT_TRUE(Put(*Open(), Block(1)));
+  auto inside = options_;
+  inside.directories[0].path = Root();
+  auto refused = DiskCache::Open(ctx_, inside, log_, metrics_);
+  ASSERT_CODE(refused, Code::kInvalid);
+  EXPECT_THAT(refused.error().message(), HasSubstr(Root()));
+  // A directory that was copied under another volume's name.
+  auto other = options_;
+  other.uuid = "0123abcd-0000-4000-8000-000000000002";
+  fs::rename(Root(), dir_->File("cache/") + other.uuid);
+  refused = DiskCache::Open(ctx_, other, log_, metrics_);
+  ASSERT_CODE(refused, Code::kInvalid);
+  EXPECT_THAT(refused.error().message(), HasSubstr(kUuid));
+}
+
+TEST_F(DiskCacheFault, ADirectoryThatCannotBeUsedIsLeftOutAndComesBack) {
+  options_.directories.push_back({.path = dir_->File("blocked"), .free_space_ratio = 0});
+  ASSERT_OK(WriteFileAtomic(dir_->File("blocked"), "a file is in the way"));
+  auto cache = Open();
+  for (std::uint64_t i = 1; i <= 20; ++i) EXPECT_TRUE(Put(*cache, Block(i, 100)));
+  EXPECT_FALSE(cache->Status()[1].usable);
+  EXPECT_THAT(cache->Status()[1].problem, HasSubstr("blocked"));
+  EXPECT_EQ(Metric("paddleop_cache_directories_out"), 1);
+  fs::remove(dir_->File("blocked"));
+  // The upkeep threads sleep on the manual clock.
+  for (int i = 0; i < 1000 && !cache->Status()[1].usable; ++i) {
+    clock_.Advance(std::chrono::seconds(3));
+    ::usleep(10'000);
+  }
+  EXPECT_TRUE(cache->Status()[1].usable);
+  EXPECT_EQ(Metric("paddleop_cache_directories_out"), 0);
+  for (std::uint64_t i = 21; i <= 40; ++i) EXPECT_TRUE(Put(*cache, Block(i, 100)));
+  EXPECT_GT(cache->Status()[1].blocks, 0u);
+}
+
+TEST_F(DiskCacheFault, ADirectoryThatFailsUnderUsIsAMiss) {
+  auto cache = Open();
+  ASSERT_TRUE(Put(*cache, Block(1)));
+  fs::rename(dir_->File("cache"), dir_->File("away"));
+  ASSERT_OK(WriteFileAtomic(dir_->File("cache"), "not a directory"));
+  EXPECT_FALSE(Put(*cache, Block(2)));
+  EXPECT_EQ(Read(*cache, Block(3), 0, 10), "miss");
+  EXPECT_FALSE(cache->Status()[0].usable);
+  fs::remove(dir_->File("cache"));
+  fs::rename(dir_->File("away"), dir_->File("cache"));
+  for (int i = 0; i < 1000 && !cache->Status()[0].usable; ++i) {
+    clock_.Advance(std::chrono::seconds(3));
+    ::usleep(10'000);
+  }
+  EXPECT_TRUE(Holds(*cache, Block(1)));
+  EXPECT_TRUE(Put(*cache, Block(2)));
+}
+
+TEST_F(DiskCacheFault, AFullDiskRefusesAndGoesOnServing) {
+  const std::string disk = dir_->File("disk");
+  ASSERT_OK(MakeDirectories(disk));
+  ASSERT_EQ(::mount("tmpfs", disk.c_str(), "tmpfs", 0, "size=2m"), 0)
+      << "needs the right to mount: " << std::strerror(errno);
+  options_.directories = {{.path = disk, .free_space_ratio = 0}};
+  {
+    auto cache = Open();
+    std::uint64_t kept = 0;
+    for (std::uint64_t i = 1; i <= 20; ++i) kept += Put(*cache, Block(i)) ? 1 : 0;
+    EXPECT_GT(kept, 4u);
+    EXPECT_LT(kept, 8u);
+    for (std::uint64_t i = 1; i <= kept; ++i) EXPECT_TRUE(Holds(*cache, Block(i)));
+    // Somebody else takes the rest: writing then fails half-way.
+    const std::string filler(1 << 20, 'x');
+    std::ignore = WriteFileAtomic(disk + "/filler", filler);
+    EXPECT_FALSE(Put(*cache, Block(50)));
+    EXPECT_FALSE(cache->Contains(Block(50)));
+    EXPECT_TRUE(Holds(*cache, Block(1)));
+    ASSERT_OK(cache->ClearAll(ctx_));
+    clock_.Advance(std::chrono::seconds(10));
+    EXPECT_TRUE(Put(*cache, Block(50)));
+  }
+  // A disk without room for even the counters still serves.
+  {
+    auto cache = Open();
+    ASSERT_TRUE(Holds(*cache, Block(50)));
+  }
+  fs::remove(disk + "/" + kUuid + "/.samplefs.counters");
+  std::ignore = WriteFileAtomic(disk + "/filler2", std::string(16 << 20, 'x'));
+  for (int i = 0; WriteFileAtomic(disk + "/f" + std::to_string(i), std::string(4096, 'x')); ++i) {
+  }
+  {
+    auto cache = Open();
+    EXPECT_TRUE(Holds(*cache, Block(50)));
+  }
+  EXPECT_EQ(::umount(disk.c_str()), 0);
+}
+
+TEST_F(DiskCacheFault, TheFreeSpaceOfTheDiskIsLeftToOthers) {
+  const std::string disk = dir_->File("disk");
+  ASSERT_OK(MakeDirectories(disk));
+  ASSERT_EQ(::mount("tmpfs", disk.c_str(), "tmpfs", 0, "size=4m"), 0);
+  options_.directories = {{.path = disk, .free_space_ratio = 0.5}};
+  {
+    auto cache = Open();
+    for (std::uint64_t i = 1; i <= 20; ++i) std::ignore = Put(*cache, Block(i));
+    EXPECT_LE(cache->Usage().bytes, 2u << 20);
+    EXPECT_GT(cache->Usage().bytes, 1u << 20);
+    // Others use more: blocks go until half of the disk is free again.
+    ASSERT_OK(WriteFileAtomic(disk + "/other", std::string(1 << 20, 'x')));
+    for (int i = 0; i < 1000 && cache->Usage().bytes > 1u << 20; ++i) {
+      clock_.Advance(std::chrono::seconds(10));
+      ::usleep(10'000);
+    }
+    EXPECT_LE(cache->Usage().bytes, 1u << 20);
+  }
+  EXPECT_EQ(::umount(disk.c_str()), 0);
+}
+
+TEST_F(DiskCacheFault, AProcessKilledInTheMiddleLeavesARightCache) {
+  options_.clock = &Clock::System();
+  for (int round = 0; round < 5; ++round) {
+    const pid_t child = ::fork();
+    ASSERT_GE(child, 0);
+    if (child == 0) {
+      options_.recount_interval = std::chrono::seconds(0);  // no threads in the child
+      auto cache = DiskCache::Open(ctx_, options_, log_, metrics_);
+      if (!cache) ::_exit(1);
+      for (std::uint64_t i = 0;; ++i) {
+        const BlockId block = Block(1 + i % 50);
+        std::ignore = (*cache)->Store(ctx_, block, AsBytes(Content(block)), "p");
+        if (i % 7 == 0) (*cache)->Remove(Block(1 + (i * 3) % 50));
+        if (i % 31 == 0) std::ignore = (*cache)->Unpin(ctx_, "p");
+      }
+    }
+    ::usleep(60'000 + 20'000 * static_cast<unsigned>(round));
+    ::kill(child, SIGKILL);
+    int status = 0;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    ASSERT_TRUE(WIFSIGNALED(status));
+
+    auto cache = Open();
+    std::uint64_t blocks = 0;
+    ASSERT_OK(cache->ForEachBlock(ctx_, [&](const BlockId& block, bool, bool) {
+      ++blocks;
+      EXPECT_TRUE(Holds(*cache, block));
+    }));
+    const auto counted = cache->Status()[0];
+    EXPECT_EQ(counted.blocks, blocks);
+    ASSERT_OK(cache->Recount(ctx_));
+    EXPECT_EQ(cache->Status()[0].bytes, counted.bytes);
+    EXPECT_TRUE(fs::is_empty(Root() + "/.samplefs.tmp"));
+  }
+  EXPECT_THAT(warnings_, SizeIs(0));
+}
+
+}  // namespace
+}  // namespace paddleop::volume

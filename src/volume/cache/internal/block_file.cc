@@ -1,0 +1,229 @@
+#include "volume/cache/internal/block_file.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+
+#include "base/bytes.h"
+#include "base/check.h"
+#include "base/crc32c.h"
+#include "volume/format/cache_file.h"
+
+namespace paddleop::volume::cache {
+namespace {
+
+constexpr std::uint32_t kPiece = kCacheChecksumSpan;
+constexpr std::uint32_t kAlign = 4096;
+
+constexpr std::uint32_t PieceCount(std::uint32_t length) { return (length + kPiece - 1) / kPiece; }
+
+// A thread keeps this much between reads; more is given back at once.
+constexpr std::size_t kKeptBuffer = 1U << 20;
+
+}  // namespace
+
+VerifiedPieces::VerifiedPieces(std::uint32_t pieces) : words_((pieces + 63) / 64) {}
+
+bool VerifiedPieces::Test(std::uint32_t piece) const {
+  return (words_[piece / 64].load(std::memory_order_acquire) >> (piece % 64) & 1) != 0;
+}
+
+bool VerifiedPieces::TestAll(std::uint32_t first, std::uint32_t last) const {
+  for (std::uint32_t piece = first; piece <= last; ++piece) {
+    if (!Test(piece)) return false;
+  }
+  return true;
+}
+
+void VerifiedPieces::Set(std::uint32_t piece) {
+  words_[piece / 64].fetch_or(1ULL << (piece % 64), std::memory_order_release);
+}
+
+std::shared_ptr<VerifiedPieces> VerifiedTable::Find(const BlockId& block, std::uint64_t inode,
+                                                    std::int64_t written) {
+  Shard& shard = ShardOf(block);
+  MutexLock lock(shard.mutex);
+  auto found = shard.entries.find(block);
+  if (found == shard.entries.end()) {
+    if (shard.entries.size() >= kPerShard) shard.entries.clear();
+    found = shard.entries.emplace(block, Entry{}).first;
+  }
+  Entry& entry = found->second;
+  if (!entry.pieces || entry.inode != inode || entry.written != written) {
+    entry = {.inode = inode,
+             .written = written,
+             .pieces = std::make_shared<VerifiedPieces>(PieceCount(block.length))};
+  }
+  return entry.pieces;
+}
+
+void VerifiedTable::Forget(const BlockId& block) {
+  Shard& shard = ShardOf(block);
+  MutexLock lock(shard.mutex);
+  shard.entries.erase(block);
+}
+
+std::byte* AlignedBuffer::Get(std::size_t size) {
+  if (size > size_) {
+    const std::size_t rounded = (size + kAlign - 1) / kAlign * kAlign;
+    memory_.reset(static_cast<std::byte*>(std::aligned_alloc(kAlign, rounded)));
+    CHECK(memory_ != nullptr, "no memory for a read of {} bytes", rounded);
+    size_ = rounded;
+  }
+  return memory_.get();
+}
+
+OpenBlock::OpenBlock(UniqueFd fd, bool direct, const BlockId& block, std::uint64_t stored,
+                     ChecksumLevel level, std::shared_ptr<VerifiedPieces> verified,
+                     OnCorrupt on_corrupt, OnError on_error)
+    : fd_(std::move(fd)),
+      direct_(direct),
+      block_(block),
+      has_checksums_(stored > block.length && level != ChecksumLevel::kNone),
+      level_(level),
+      verified_(std::move(verified)),
+      on_corrupt_(std::move(on_corrupt)),
+      on_error_(std::move(on_error)) {}
+
+bool OpenBlock::Unlinked() const {
+  struct stat info{};
+  return ::fstat(fd_.get(), &info) != 0 || info.st_nlink == 0;
+}
+
+BlockFile::Span OpenBlock::ToRead(std::uint32_t offset, std::uint32_t size) const {
+  if (size == 0) return {offset, 0};
+  std::uint32_t begin = offset, end = offset + size;
+  const auto widen = [&](std::uint32_t unit) {
+    begin = begin / unit * unit;
+    end = std::min(block_.length, (end + unit - 1) / unit * unit);
+  };
+  const bool check = has_checksums_ && level_ == ChecksumLevel::kExtend &&
+                     !verified_->TestAll(offset / kPiece, (offset + size - 1) / kPiece);
+  if (check) {
+    widen(kPiece);
+  } else if (direct_) {
+    widen(kAlign);
+  }
+  return {begin, end - begin};
+}
+
+bool OpenBlock::Corrupt(const std::string& why) {
+  if (good_.exchange(false)) on_corrupt_(block_, why);
+  return false;
+}
+
+bool OpenBlock::ReadFailed(ssize_t got) {
+  if (got >= 0) return Corrupt("the file ends too early");
+  const int error = errno;
+  if (good_.exchange(false)) on_error_(error);
+  return false;
+}
+
+bool OpenBlock::LoadChecksums() {
+  MutexLock lock(mutex_);
+  if (!checksums_.empty()) return true;
+  const std::uint32_t count = PieceCount(block_.length);
+  const std::uint32_t from = direct_ ? block_.length / kAlign * kAlign : block_.length;
+  const std::uint32_t skip = block_.length - from;
+  const std::size_t wanted = skip + std::size_t{count} * 4;
+  AlignedBuffer buffer;
+  const std::size_t rounded = (wanted + kAlign - 1) / kAlign * kAlign;
+  std::byte* bytes = buffer.Get(rounded);
+  const ssize_t got = ::pread(fd_.get(), bytes, direct_ ? rounded : wanted, from);
+  if (got < static_cast<ssize_t>(wanted)) return ReadFailed(got);
+  ByteReader reader(AsText({bytes + skip, std::size_t{count} * 4}));
+  checksums_.reserve(count);
+  for (std::uint32_t i = 0; i < count; ++i) checksums_.push_back(reader.U32());
+  return true;
+}
+
+// `parts` follow one another from `offset` on; a piece may lie across several of them.
+bool OpenBlock::VerifyParts(std::uint32_t offset,
+                            std::span<const std::span<const std::byte>> parts) {
+  if (!has_checksums_) return true;
+  std::uint64_t size = 0;
+  for (const auto& part : parts) size += part.size();
+  size = std::min<std::uint64_t>(size, block_.length - offset);
+  if (level_ == ChecksumLevel::kFull && (offset != 0 || size != block_.length)) return true;
+  const std::uint64_t end = offset + size;
+  std::size_t part = 0, inside = 0;
+  const auto skip = [&](std::uint64_t bytes, auto&& use) {
+    while (bytes > 0) {
+      const std::size_t n = std::min<std::uint64_t>(bytes, parts[part].size() - inside);
+      use(parts[part].subspan(inside, n));
+      bytes -= n;
+      inside += n;
+      if (inside == parts[part].size()) ++part, inside = 0;
+    }
+  };
+  const std::uint32_t first = (offset + kPiece - 1) / kPiece;
+  if (std::uint64_t{first} * kPiece >= end) return true;
+  skip(std::uint64_t{first} * kPiece - offset, [](auto) {});
+  for (std::uint32_t piece = first; std::uint64_t{piece} * kPiece < end; ++piece) {
+    const std::uint64_t begin = std::uint64_t{piece} * kPiece;
+    const std::uint64_t stop = std::min<std::uint64_t>(begin + kPiece, block_.length);
+    if (stop > end) break;  // the read covers only a part of this piece
+    if (verified_->Test(piece)) {
+      skip(stop - begin, [](auto) {});
+      continue;
+    }
+    if (!LoadChecksums()) return false;
+    std::uint32_t crc = 0;
+    skip(stop - begin, [&](std::span<const std::byte> bytes) { crc = Crc32c(AsText(bytes), crc); });
+    bool right = false;
+    {
+      MutexLock lock(mutex_);
+      right = crc == checksums_[piece];
+    }
+    if (!right) return Corrupt(fmt::format("the checksum of its 32 KiB piece {} differs", piece));
+    verified_->Set(piece);
+  }
+  return true;
+}
+
+bool OpenBlock::Verify(std::uint32_t offset, std::span<const std::byte> bytes) {
+  const std::span<const std::byte> parts[] = {bytes};
+  return VerifyParts(offset, parts);
+}
+
+// Only what is read besides `out` goes through other memory.
+bool OpenBlock::ReadPlain(const Span& span, std::uint32_t offset, std::span<std::byte> out) {
+  std::array<std::byte, kPiece> head, tail;
+  const std::uint32_t before = offset - span.offset;
+  const std::uint32_t after =
+      span.offset + span.size - offset - static_cast<std::uint32_t>(out.size());
+  const iovec vectors[3] = {{head.data(), before}, {out.data(), out.size()}, {tail.data(), after}};
+  const ssize_t got = ::preadv(fd_.get(), vectors, 3, span.offset);
+  if (got != static_cast<ssize_t>(span.size)) return ReadFailed(got);
+  const std::span<const std::byte> parts[] = {
+      {head.data(), before}, {out.data(), out.size()}, {tail.data(), after}};
+  return VerifyParts(span.offset, parts);
+}
+
+bool OpenBlock::ReadAligned(const Span& span, std::uint32_t offset, std::span<std::byte> out) {
+  const std::size_t rounded = (std::size_t{span.size} + kAlign - 1) / kAlign * kAlign;
+  const bool in_place = span.offset == offset && out.size() == rounded &&
+                        reinterpret_cast<std::uintptr_t>(out.data()) % kAlign == 0;
+  static thread_local AlignedBuffer kept;
+  AlignedBuffer large;
+  std::byte* memory = out.data();
+  if (!in_place) memory = rounded <= kKeptBuffer ? kept.Get(kKeptBuffer) : large.Get(rounded);
+  const ssize_t got = ::pread(fd_.get(), memory, rounded, span.offset);
+  if (got < static_cast<ssize_t>(span.size)) return ReadFailed(got);
+  if (!Verify(span.offset, {memory, span.size})) return false;
+  if (!in_place) std::memcpy(out.data(), memory + (offset - span.offset), out.size());
+  return true;
+}
+
+bool OpenBlock::Read(std::uint32_t offset, std::span<std::byte> out) {
+  if (std::uint64_t{offset} + out.size() > block_.length) return false;
+  if (out.empty()) return true;
+  const Span span = ToRead(offset, static_cast<std::uint32_t>(out.size()));
+  return direct_ ? ReadAligned(span, offset, out) : ReadPlain(span, offset, out);
+}
+
+}  // namespace paddleop::volume::cache

@@ -1,0 +1,116 @@
+// The open file of a whole block, and what is remembered of verified pieces.
+#pragma once
+
+#include <sys/uio.h>
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/mutex.h"
+#include "base/posix.h"
+#include "volume/cache/disk_cache.h"
+
+namespace paddleop::volume::cache {
+
+// Which 32 KiB pieces of a file this process has verified. Bits are only ever set.
+class VerifiedPieces {
+ public:
+  explicit VerifiedPieces(std::uint32_t pieces);
+  bool Test(std::uint32_t piece) const;
+  bool TestAll(std::uint32_t first, std::uint32_t last) const;
+  void Set(std::uint32_t piece);
+
+ private:
+  std::vector<std::atomic<std::uint64_t>> words_;
+};
+
+// Verified pieces outlive the open file, so that closing one for another does not cost a second
+// check. Bounded: when a shard is full it starts afresh. Thread-safe.
+class VerifiedTable {
+ public:
+  // The pieces of the file with this inode and time of writing; others of that name are forgotten.
+  std::shared_ptr<VerifiedPieces> Find(const BlockId& block, std::uint64_t inode,
+                                       std::int64_t written);
+  void Forget(const BlockId& block);
+
+ private:
+  static constexpr std::size_t kShards = 16;
+  static constexpr std::size_t kPerShard = 8192;
+  struct Entry {
+    std::uint64_t inode = 0;
+    std::int64_t written = 0;
+    std::shared_ptr<VerifiedPieces> pieces;
+  };
+  struct Shard {
+    Mutex mutex;
+    std::map<BlockId, Entry> entries GUARDED_BY(mutex);
+  };
+  Shard& ShardOf(const BlockId& block) { return shards_[(block.slice + block.index) % kShards]; }
+
+  Shard shards_[kShards];
+};
+
+class OpenBlock final : public BlockFile {
+ public:
+  // Called once, when a read finds damage (kCorrupt) or fails (errno).
+  using OnCorrupt = std::function<void(const BlockId& block, const std::string& why)>;
+  using OnError = std::function<void(int error)>;
+
+  // `stored` is the file's size; it has been checked to hold the block and, if there are any, all
+  // of its checksums.
+  OpenBlock(UniqueFd fd, bool direct, const BlockId& block, std::uint64_t stored,
+            ChecksumLevel level, std::shared_ptr<VerifiedPieces> verified, OnCorrupt on_corrupt,
+            OnError on_error);
+
+  int fd() const override { return fd_.get(); }
+  bool direct() const override { return direct_; }
+  std::uint32_t length() const override { return block_.length; }
+  Span ToRead(std::uint32_t offset, std::uint32_t size) const override;
+  bool Verify(std::uint32_t offset, std::span<const std::byte> bytes) override;
+  bool Read(std::uint32_t offset, std::span<std::byte> out) override;
+
+  // False after damage or an error: not to be given to anyone again.
+  bool good() const { return good_.load(std::memory_order_relaxed); }
+  // True if the file has no name any more.
+  bool Unlinked() const;
+
+ private:
+  bool VerifyParts(std::uint32_t offset, std::span<const std::span<const std::byte>> parts);
+  bool LoadChecksums();
+  bool ReadPlain(const Span& span, std::uint32_t offset, std::span<std::byte> out);
+  bool ReadAligned(const Span& span, std::uint32_t offset, std::span<std::byte> out);
+  bool ReadFailed(ssize_t got);
+  bool Corrupt(const std::string& why);
+
+  const UniqueFd fd_;
+  const bool direct_;
+  const BlockId block_;
+  const bool has_checksums_;
+  const ChecksumLevel level_;
+  const std::shared_ptr<VerifiedPieces> verified_;
+  const OnCorrupt on_corrupt_;
+  const OnError on_error_;
+  std::atomic<bool> good_ = true;
+  Mutex mutex_;
+  std::vector<std::uint32_t> checksums_ GUARDED_BY(mutex_);  // read when first needed, then kept
+};
+
+// Memory aligned for O_DIRECT.
+class AlignedBuffer {
+ public:
+  std::byte* Get(std::size_t size);
+
+ private:
+  struct Free {
+    void operator()(std::byte* memory) const { std::free(memory); }
+  };
+  std::unique_ptr<std::byte[], Free> memory_;
+  std::size_t size_ = 0;
+};
+
+}  // namespace paddleop::volume::cache

@@ -1,0 +1,302 @@
+#include "volume/cache/internal/cache_dir.h"
+
+#include <fcntl.h>
+#include <linux/fs.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+
+#include "base/bytes.h"
+#include "volume/cache/internal/walk.h"
+#include "volume/cache/metrics.h"
+#include "volume/format/cache_file.h"
+
+namespace paddleop::volume::cache {
+namespace {
+
+constexpr std::string_view kTemporary = "/.samplefs.tmp";
+constexpr std::string_view kCounters = "/.samplefs.counters";
+
+// Folders get the execute bit where files have the read bit, as the official client does it.
+mode_t FolderMode(mode_t file_mode) { return file_mode | ((file_mode & 0444) >> 2); }
+
+std::string Parent(const std::string& path) { return path.substr(0, path.rfind('/')); }
+
+// Moves without replacing: what is there already may be pinned. 1: something was there.
+int RenameNew(const std::string& from, const std::string& to) {
+  if (::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE) == 0) return 0;
+  if (errno == EINVAL || errno == ENOSYS) {  // a file system that cannot
+    if (::link(from.c_str(), to.c_str()) == 0) {
+      ::unlink(from.c_str());
+      return 0;
+    }
+  }
+  return errno == EEXIST ? 1 : -1;
+}
+
+// A cache directory of a volume given as if it could hold several: the user means its parent.
+bool LooksLikeVolumeCache(const std::string& path) {
+  struct stat info{};
+  return ::stat((path + "/raw/chunks").c_str(), &info) == 0 && S_ISDIR(info.st_mode);
+}
+
+}  // namespace
+
+Metrics::Metrics(MetricsRegistry& registry)
+    : hits(registry.AddCounter(cache_metrics::kHits, "reads that a cache served",
+                               {{"tier", "disk"}})),
+      hit_bytes(registry.AddCounter(cache_metrics::kHitBytes, "bytes that a cache served",
+                                    {{"tier", "disk"}})),
+      misses(registry.AddCounter(cache_metrics::kMisses, "reads that no cache served")),
+      miss_bytes(registry.AddCounter(cache_metrics::kMissBytes, "bytes that no cache served")),
+      stored(registry.AddCounter(cache_metrics::kStored, "bytes written to cache directories")),
+      refused(registry.AddCounter(cache_metrics::kRefused, "blocks that found no room")),
+      evicted(registry.AddCounter(cache_metrics::kEvicted, "blocks evicted")),
+      corrupt(registry.AddCounter(cache_metrics::kCorrupt, "damaged cache files")),
+      errors(registry.AddCounter(cache_metrics::kErrors, "failed operations on cache disks")),
+      out(registry.AddGauge(cache_metrics::kOut, "cache directories that are out of use")) {}
+
+CacheDir::CacheDir(CacheDirectory directory, const DirEnvironment& env)
+    : directory_(std::move(directory)), env_(env), root_(directory_.path + "/" + env.options.uuid) {
+  env_.metrics.out.Add(1);
+}
+
+CacheDir::~CacheDir() {
+  if (!usable()) env_.metrics.out.Add(-1);
+}
+
+std::string CacheDir::WholePath(const BlockId& block) const {
+  return root_ + "/" + CacheFilePath(BlockKey(env_.options.layout, block));
+}
+std::string CacheDir::PartPath(const BlockId& block) const {
+  return root_ + "/part/" + BlockKey(env_.options.layout, block);
+}
+
+std::shared_ptr<SharedCounters> CacheDir::counters() const {
+  MutexLock lock(state_mutex_);
+  return counters_;
+}
+
+Result<void> CacheDir::Attach() {
+  if (LooksLikeVolumeCache(directory_.path)) {
+    return Fail(Code::kInvalid, "{} is itself the cache of a volume; give the directory above it",
+                directory_.path);
+  }
+  const mode_t mode = FolderMode(env_.options.file_mode);
+  RETURN_IF_ERROR(MakeDirectories(root_ + "/raw", mode));
+  RETURN_IF_ERROR(MakeDirectories(root_ + std::string(kTemporary), mode));
+  ASSIGN_OR_RETURN(UniqueFd lock_file,
+                   OpenFile(root_ + "/.samplefs.lock", O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  ASSIGN_OR_RETURN(auto counters,
+                   SharedCounters::Open(root_ + std::string(kCounters), env_.options.uuid));
+  if (counters->was_alone()) {
+    // What a killed process had begun.
+    RETURN_IF_ERROR(RemoveTree(root_ + std::string(kTemporary)));
+    RETURN_IF_ERROR(MakeDirectories(root_ + std::string(kTemporary), mode));
+  }
+  {
+    MutexLock lock(lock_mutex_);
+    lock_file_ = std::move(lock_file);
+  }
+  {
+    MutexLock lock(state_mutex_);
+    counters_ = std::move(counters);
+    problem_.clear();
+    io_errors_.clear();
+    recount_at_ = env_.options.clock->Now() + env_.options.recount_interval;
+  }
+  if (!usable_.exchange(true)) env_.metrics.out.Add(-1);
+  return {};
+}
+
+std::shared_ptr<OpenBlock> CacheDir::OpenWhole(const BlockId& block) {
+  if (!usable()) return nullptr;
+  const std::string path = WholePath(block);
+  bool direct = env_.options.direct_reads;
+  UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | (direct ? O_DIRECT : 0)));
+  if (!fd.valid() && direct && errno == EINVAL) {  // tmpfs has no page cache to bypass
+    direct = false;
+    fd = UniqueFd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  }
+  struct stat info{};
+  if (!fd.valid() || ::fstat(fd.get(), &info) != 0) {
+    if (errno != ENOENT) Failed("open", path, errno);
+    return nullptr;
+  }
+  const auto stored = static_cast<std::uint64_t>(info.st_size);
+  const std::uint64_t pieces = (block.length + kCacheChecksumSpan - 1) / kCacheChecksumSpan;
+  if (!S_ISREG(info.st_mode) || stored < block.length ||
+      (stored > block.length && stored < block.length + 4 * pieces)) {
+    Damaged(block, false, fmt::format("{} bytes for a block of {}", stored, block.length));
+    return nullptr;
+  }
+  const auto now = std::chrono::system_clock::to_time_t(env_.options.clock->WallNow());
+  if (now - info.st_atim.tv_sec > 60) {
+    // Told outright, since most disks are mounted so that reads do not.
+    const timespec times[2] = {{0, UTIME_NOW}, {0, UTIME_OMIT}};
+    ::futimens(fd.get(), times);
+  }
+  auto verified = env_.verified.Find(block, info.st_ino,
+                                     info.st_mtim.tv_sec * 1'000'000'000 + info.st_mtim.tv_nsec);
+  return std::make_shared<OpenBlock>(
+      std::move(fd), direct, block, stored, env_.options.checksum, std::move(verified),
+      [this](const BlockId& damaged, const std::string& why) { Damaged(damaged, false, why); },
+      [this, path](int error) { Failed("read", path, error); });
+}
+
+std::shared_ptr<PartFile> CacheDir::OpenPart(const BlockId& block) {
+  if (!usable()) return nullptr;
+  const std::string path = PartPath(block);
+  PartFile::Outcome outcome{};
+  auto file = PartFile::Open(path, block.length, outcome);
+  if (outcome == PartFile::Outcome::kCorrupt) Damaged(block, true, "it is no file of ranges");
+  if (outcome == PartFile::Outcome::kError) Failed("open", path, EIO);
+  return file;
+}
+
+bool CacheDir::HasWhole(const BlockId& block) const {
+  struct stat info{};
+  return usable() && ::stat(WholePath(block).c_str(), &info) == 0 &&
+         static_cast<std::uint64_t>(info.st_size) >= block.length;
+}
+
+bool CacheDir::HasPart(const BlockId& block) const {
+  return usable() && ::access(PartPath(block).c_str(), F_OK) == 0;
+}
+
+Result<std::string> CacheDir::WriteTemporary(const BlockId& block,
+                                             std::span<const std::byte> plain) {
+  const std::string path =
+      fmt::format("{}{}/{}-{}", root_, kTemporary, ::getpid(), next_temporary_.fetch_add(1));
+  const int flags = O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC;
+  UniqueFd fd(::open(path.c_str(), flags, env_.options.file_mode));
+  if (!fd.valid() && errno == ENOENT) {
+    RETURN_IF_ERROR(MakeDirectories(Parent(path), FolderMode(env_.options.file_mode)));
+    fd = UniqueFd(::open(path.c_str(), flags, env_.options.file_mode));
+  }
+  if (!fd.valid()) {
+    const int error = errno;
+    Failed("create", path, error);
+    return std::unexpected(ErrnoStatus(error, "create " + path));
+  }
+  Result<void> written = WriteAll(fd.get(), AsText(plain));
+  if (written && env_.options.checksum != ChecksumLevel::kNone)
+    written = WriteAll(fd.get(), CacheTrailer(AsText(plain)));
+  if (!written) {
+    ::unlink(path.c_str());
+    Failed("write", path, ToErrno(written.error().code()));
+    return std::unexpected(
+        std::move(written).error().Wrap("keep block " + BlockKey(env_.options.layout, block)));
+  }
+  return path;
+}
+
+// True if the file is the one that now stands for the block.
+Result<bool> CacheDir::Publish(const std::string& temporary, const BlockId& block,
+                               std::uint64_t bytes) {
+  const std::string path = WholePath(block);
+  Turn turn(*this);
+  if (!turn.held()) {
+    ::unlink(temporary.c_str());
+    return Fail(Code::kUnavailable, "{} is locked for too long", root_);
+  }
+  const auto counters = this->counters();
+  Change change(*counters);
+  int moved = RenameNew(temporary, path);
+  if (moved < 0 && errno == ENOENT) {
+    RETURN_IF_ERROR(MakeDirectories(Parent(path), FolderMode(env_.options.file_mode)));
+    moved = RenameNew(temporary, path);
+  }
+  if (moved != 0) {
+    const int error = errno;
+    ::unlink(temporary.c_str());
+    if (moved > 0) return false;
+    Failed("rename", path, error);
+    return std::unexpected(ErrnoStatus(error, "rename to " + path));
+  }
+  (*counters)->blocks += 1;
+  (*counters)->bytes += static_cast<std::int64_t>(bytes);
+  return true;
+}
+
+Result<void> CacheDir::PutWhole(const BlockId& block, std::span<const std::byte> plain) {
+  if (!usable()) return Fail(Code::kNoSpace, "cache directory {} is out of use", directory_.path);
+  if (plain.size() != block.length) return Fail(Code::kInternal, "block of {} bytes", plain.size());
+  if (HasWhole(block)) return {};
+  const std::uint64_t bytes = ChargeOf(block.length);
+  if (const std::string refusal = Refusal(bytes); !refusal.empty())
+    return Fail(Code::kNoSpace, "{}: {}", directory_.path, refusal);
+  ASSIGN_OR_RETURN(const std::string temporary, WriteTemporary(block, plain));
+  ASSIGN_OR_RETURN(const bool ours, Publish(temporary, block, bytes));
+  if (ours) env_.metrics.stored.Increment(static_cast<double>(plain.size()));
+  if (HasPart(block)) return ReplacePart(block);
+  return {};
+}
+
+Result<void> CacheDir::PutRange(const BlockId& block, std::uint32_t offset,
+                                std::span<const std::byte> data) {
+  if (!usable()) return Fail(Code::kNoSpace, "cache directory {} is out of use", directory_.path);
+  if (const std::string refusal = Refusal(data.size() + 2 * std::uint64_t{kPageBytes});
+      !refusal.empty()) {
+    return Fail(Code::kNoSpace, "{}: {}", directory_.path, refusal);
+  }
+  auto written = WriteRange(block, offset, data);
+  if (written) {
+    env_.metrics.stored.Increment(static_cast<double>(data.size()));
+  } else if (written.error().code() == Code::kCorrupt) {
+    Damaged(block, true, "it is no file of ranges");
+  } else if (written.error().code() != Code::kUnavailable) {
+    Failed("write", PartPath(block), ToErrno(written.error().code()));
+  }
+  return written;
+}
+
+// What the file grows by is counted under the lock it grows under.
+Result<void> CacheDir::WriteRange(const BlockId& block, std::uint32_t offset,
+                                  std::span<const std::byte> data) {
+  const std::string path = PartPath(block);
+  Turn turn(*this);
+  if (!turn.held()) return Fail(Code::kUnavailable, "{} is locked for too long", root_);
+  const auto counters = this->counters();
+  auto& page = *counters;
+  Change change(*counters);
+  const bool is_new = !HasPart(block);
+  auto file = PartFile::Create(path, block.length, env_.options.file_mode);
+  if (!file && IsNotFound(file.error())) {
+    RETURN_IF_ERROR(MakeDirectories(Parent(path), FolderMode(env_.options.file_mode)));
+    file = PartFile::Create(path, block.length, env_.options.file_mode);
+  }
+  if (!file) return std::unexpected(std::move(file).error());
+  struct stat before{}, after{};
+  if (::fstat((*file)->fd(), &before) != 0) return ErrnoFail("stat {}", path);
+  auto written = (*file)->Write(offset, data);
+  if (::fstat((*file)->fd(), &after) != 0) return ErrnoFail("stat {}", path);
+  const auto was = is_new ? 0 : static_cast<std::int64_t>(ChargedBytes(before, true));
+  const auto grown = static_cast<std::int64_t>(ChargedBytes(after, true)) - was;
+  if (is_new) page->part_blocks += 1;
+  page->part_bytes += grown;
+  page->bytes += grown;
+  if (after.st_nlink > 1) page->pinned_bytes += grown;
+  return written;
+}
+
+void CacheDir::Damaged(const BlockId& block, bool part, const std::string& why) {
+  env_.metrics.corrupt.Increment();
+  const auto counters = this->counters();
+  if (counters) ++(*counters)->corrupt;
+  env_.log.Warn(Context::Background(), "cache file is damaged, it is removed",
+                {{"path", part ? PartPath(block) : WholePath(block)}, {"why", why}});
+  env_.verified.Forget(block);
+  env_.forget(block);
+  if (auto removed = Clear(block); !removed) {
+    env_.log.Warn(Context::Background(), "damaged cache file could not be removed",
+                  {{"path", part ? PartPath(block) : WholePath(block)},
+                   {"error", removed.error().message()}});
+  }
+}
+
+}  // namespace paddleop::volume::cache

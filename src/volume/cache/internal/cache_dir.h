@@ -1,0 +1,178 @@
+// One directory of a disk cache.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/mutex.h"
+#include "volume/cache/disk_cache.h"
+#include "volume/cache/internal/block_file.h"
+#include "volume/cache/internal/counters.h"
+#include "volume/cache/internal/part_file.h"
+
+namespace paddleop::volume::cache {
+
+struct Metrics {
+  explicit Metrics(MetricsRegistry& registry);
+
+  MetricsRegistry::Counter& hits;
+  MetricsRegistry::Counter& hit_bytes;
+  MetricsRegistry::Counter& misses;
+  MetricsRegistry::Counter& miss_bytes;
+  MetricsRegistry::Counter& stored;
+  MetricsRegistry::Counter& refused;
+  MetricsRegistry::Counter& evicted;
+  MetricsRegistry::Counter& corrupt;
+  MetricsRegistry::Counter& errors;
+  MetricsRegistry::Gauge& out;
+};
+
+// What a directory needs of the cache it belongs to.
+struct DirEnvironment {
+  const DiskCacheOptions& options;
+  const Logger& log;
+  Metrics& metrics;
+  VerifiedTable& verified;
+  // Drops the block's open files; with nullopt, those of all blocks.
+  std::function<void(const std::optional<BlockId>& block)> forget;
+  // True if the block's file is open, so it was read lately.
+  std::function<bool(const BlockId& block)> in_use;
+};
+
+// Thread-safe. Lock order: evict_mutex_, then lock_mutex_ (with the directory's file lock), then
+// state_mutex_.
+class CacheDir {
+ public:
+  CacheDir(CacheDirectory directory, const DirEnvironment& env);
+  ~CacheDir();
+
+  // Makes the folders and maps the counters; again after a failure. kInvalid: another volume's.
+  Result<void> Attach();
+  bool usable() const { return usable_.load(std::memory_order_relaxed); }
+  const CacheDirectory& directory() const { return directory_; }
+
+  // -- Files (cache_dir.cc) --
+
+  std::shared_ptr<OpenBlock> OpenWhole(const BlockId& block);
+  std::shared_ptr<PartFile> OpenPart(const BlockId& block);
+  bool HasWhole(const BlockId& block) const;
+  bool HasPart(const BlockId& block) const;
+  // kNoSpace if there is no room; the caller may Evict and try again.
+  Result<void> PutWhole(const BlockId& block, std::span<const std::byte> plain);
+  Result<void> PutRange(const BlockId& block, std::uint32_t offset,
+                        std::span<const std::byte> data);
+  // A damaged file: logged, counted, removed with its pins.
+  void Damaged(const BlockId& block, bool part, const std::string& why);
+
+  // -- Pins and removal (pins.cc) --
+
+  Result<bool> Pin(const BlockId& block, std::string_view plan);
+  Result<DiskCache::Removed> Unpin(const Context& ctx, std::string_view plan);
+  Result<DiskCache::Removed> Clear(const BlockId& block);
+  Result<DiskCache::Removed> ClearAll(const Context& ctx);
+  std::vector<std::string> Plans() const;
+
+  // -- Upkeep (upkeep.cc) --
+
+  // Frees at least so much by evicting unpinned blocks, and `spare` bytes more if it can; false if
+  // it could not.
+  bool Evict(const Context& ctx, std::uint64_t bytes, std::uint64_t files, std::uint64_t spare);
+  // Makes room for one more block; false if only pinned blocks are left.
+  bool MakeRoom(const Context& ctx, std::uint64_t bytes);
+  Result<void> Recount(const Context& ctx);
+  // One round: health, counters, free space, capacity.
+  void Upkeep(const Context& ctx);
+  // An operation failed with this errno; may take the directory out.
+  void Failed(std::string_view what, const std::string& path, int error);
+  // Why nothing of this size is admitted now; empty if it is.
+  std::string Refusal(std::uint64_t bytes) const;
+  void WantRoom() { wants_room_.store(true, std::memory_order_relaxed); }
+  CacheDirectoryStatus Status() const;
+  Result<void> ForEachBlock(const Context& ctx, const DiskCache::BlockFn& fn) const;
+
+  std::shared_ptr<SharedCounters> counters() const;
+
+ private:
+  // Holds .samplefs.lock against other processes and lock_mutex_ against our own threads.
+  class Turn;
+  struct Space {
+    std::uint64_t total = 0;
+    std::uint64_t available = 0;
+    std::uint64_t files = 0;
+    std::uint64_t files_available = 0;
+  };
+
+  std::string WholePath(const BlockId& block) const;
+  std::string PartPath(const BlockId& block) const;
+  std::string PinPath(std::string_view plan, const BlockId& block, bool part) const;
+  Result<std::string> WriteTemporary(const BlockId& block, std::span<const std::byte> plain);
+  Result<bool> Publish(const std::string& temporary, const BlockId& block, std::uint64_t bytes);
+  Result<void> WriteRange(const BlockId& block, std::uint32_t offset,
+                          std::span<const std::byte> data);
+  Result<void> ReplacePart(const BlockId& block);
+  Result<bool> PinFile(const std::string& path, const std::string& pin, bool part);
+  // Removes the file of a block under the lock; nullopt if there was none.
+  std::optional<std::uint64_t> RemoveFile(const std::string& path, const BlockId& block, bool part,
+                                          const std::vector<std::string>& plans);
+  struct Victim {
+    std::int64_t read = 0;  // when it was last read, seconds
+    std::uint64_t bytes = 0;
+    BlockId block;
+    bool part = false;
+    bool operator<(const Victim& other) const { return read < other.read; }
+  };
+  Result<std::vector<Victim>> OldestBlocks(const Context& ctx) const;
+  void EvictBatch(std::span<const Victim> victims, DiskCache::Removed& freed);
+  bool Probe();
+  void TakeOut(const std::string& problem);
+  void SetProblem(std::string problem);
+  std::optional<Space> DiskSpace() const;
+
+  const CacheDirectory directory_;
+  const DirEnvironment env_;
+  const std::string root_;  // <path>/<UUID>
+  std::atomic<bool> usable_ = false;
+  std::atomic<bool> wants_room_ = false;
+  std::atomic<std::uint64_t> next_temporary_ = 0;
+
+  Mutex evict_mutex_;
+  std::chrono::steady_clock::time_point fruitless_ GUARDED_BY(evict_mutex_);
+  std::atomic<bool> tried_ = false;  // in vain, at fruitless_
+
+  mutable Mutex lock_mutex_;
+  UniqueFd lock_file_ GUARDED_BY(lock_mutex_);
+
+  mutable Mutex state_mutex_;
+  std::shared_ptr<SharedCounters> counters_ GUARDED_BY(state_mutex_);
+  std::string problem_ GUARDED_BY(state_mutex_);
+  std::deque<std::chrono::steady_clock::time_point> io_errors_ GUARDED_BY(state_mutex_);
+  std::chrono::steady_clock::time_point full_until_ GUARDED_BY(state_mutex_);
+  std::chrono::steady_clock::time_point recount_at_ GUARDED_BY(state_mutex_);
+  std::chrono::steady_clock::time_point probe_at_ GUARDED_BY(state_mutex_);
+};
+
+class CacheDir::Turn {
+ public:
+  explicit Turn(CacheDir& dir) ACQUIRE(dir.lock_mutex_);
+  ~Turn() RELEASE();
+  Turn(const Turn&) = delete;
+  Turn& operator=(const Turn&) = delete;
+  // False if another process holds the lock for too long, or the file cannot be opened.
+  bool held() const { return held_; }
+
+ private:
+  CacheDir& dir_;
+  bool held_ = false;
+};
+
+// kInvalid if it cannot name a plan.
+Result<void> ValidatePlan(std::string_view plan);
+
+}  // namespace paddleop::volume::cache

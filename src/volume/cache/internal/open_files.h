@@ -1,0 +1,85 @@
+// A bounded number of files that stay open between reads.
+#pragma once
+
+#include <list>
+#include <map>
+#include <memory>
+#include <optional>
+
+#include "base/mutex.h"
+#include "volume/format/object_key.h"
+
+namespace paddleop::volume::cache {
+
+// The least recently used is closed first. Thread-safe; shards keep readers of different blocks
+// apart.
+template <class File>
+class OpenFiles {
+ public:
+  explicit OpenFiles(std::size_t limit) : per_shard_(std::max<std::size_t>(1, limit / kShards)) {}
+
+  std::shared_ptr<File> Find(const BlockId& block) {
+    Shard& shard = ShardOf(block);
+    MutexLock lock(shard.mutex);
+    const auto found = shard.index.find(block);
+    if (found == shard.index.end()) return nullptr;
+    shard.order.splice(shard.order.begin(), shard.order, found->second);
+    return found->second->second;
+  }
+
+  void Insert(const BlockId& block, std::shared_ptr<File> file) {
+    std::shared_ptr<File> closed;  // after the lock
+    Shard& shard = ShardOf(block);
+    MutexLock lock(shard.mutex);
+    if (shard.index.contains(block)) return;
+    shard.order.emplace_front(block, std::move(file));
+    shard.index.emplace(block, shard.order.begin());
+    if (shard.order.size() <= per_shard_) return;
+    closed = std::move(shard.order.back().second);
+    shard.index.erase(shard.order.back().first);
+    shard.order.pop_back();
+  }
+
+  bool Contains(const BlockId& block) {
+    Shard& shard = ShardOf(block);
+    MutexLock lock(shard.mutex);
+    return shard.index.contains(block);
+  }
+
+  void Erase(const BlockId& block) {
+    EraseIf([&](const File&) { return true; }, &block);
+  }
+
+  // Closes the files for which `gone` is true.
+  template <class Predicate>
+  void EraseIf(Predicate gone, const BlockId* only = nullptr) {
+    for (Shard& shard : shards_) {
+      if (only != nullptr && &shard != &ShardOf(*only)) continue;
+      std::list<std::pair<BlockId, std::shared_ptr<File>>> closed;
+      MutexLock lock(shard.mutex);
+      for (auto it = shard.order.begin(); it != shard.order.end();) {
+        const auto next = std::next(it);
+        if ((only == nullptr || it->first == *only) && gone(*it->second)) {
+          shard.index.erase(it->first);
+          closed.splice(closed.begin(), shard.order, it);
+        }
+        it = next;
+      }
+    }
+  }
+
+ private:
+  static constexpr std::size_t kShards = 8;
+  struct Shard {
+    Mutex mutex;
+    std::list<std::pair<BlockId, std::shared_ptr<File>>> order;
+    std::map<BlockId, typename std::list<std::pair<BlockId, std::shared_ptr<File>>>::iterator>
+        index;
+  };
+  Shard& ShardOf(const BlockId& block) { return shards_[(block.slice + block.index) % kShards]; }
+
+  const std::size_t per_shard_;
+  Shard shards_[kShards];
+};
+
+}  // namespace paddleop::volume::cache

@@ -1,0 +1,214 @@
+#include "volume/cache/internal/part_file.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "base/bytes.h"
+#include "base/crc32c.h"
+
+namespace paddleop::volume::cache {
+namespace {
+
+constexpr char kMagic[8] = {'S', 'F', 'S', 'P', 'A', 'R', 'T', '1'};
+constexpr std::size_t kBitmapAt = 64;
+
+bool ReadExactly(int fd, void* out, std::size_t size, std::uint64_t offset) {
+  auto* at = static_cast<char*>(out);
+  while (size > 0) {
+    const ssize_t n = ::pread(fd, at, size, static_cast<off_t>(offset));
+    if (n < 0 && errno == EINTR) continue;
+    if (n == 0) errno = ENODATA;
+    if (n <= 0) return false;
+    at += n;
+    size -= static_cast<std::size_t>(n);
+    offset += static_cast<std::uint64_t>(n);
+  }
+  return true;
+}
+
+bool WriteExactly(int fd, const void* in, std::size_t size, std::uint64_t offset) {
+  const auto* at = static_cast<const char*>(in);
+  while (size > 0) {
+    const ssize_t n = ::pwrite(fd, at, size, static_cast<off_t>(offset));
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) return false;
+    at += n;
+    size -= static_cast<std::size_t>(n);
+    offset += static_cast<std::uint64_t>(n);
+  }
+  return true;
+}
+
+// Other writers wait; the kernel gives the lock back if the process dies.
+class FileLock {
+ public:
+  explicit FileLock(int fd) : fd_(fd) {
+    while (::flock(fd_, LOCK_EX) != 0 && errno == EINTR) {
+    }
+  }
+  ~FileLock() { ::flock(fd_, LOCK_UN); }
+  FileLock(const FileLock&) = delete;
+  FileLock& operator=(const FileLock&) = delete;
+
+ private:
+  const int fd_;
+};
+
+}  // namespace
+
+PartFile::PartFile(UniqueFd fd, std::string path, std::uint32_t length)
+    : fd_(std::move(fd)),
+      path_(std::move(path)),
+      length_(length),
+      pages_((length + kPageBytes - 1) / kPageBytes),
+      header_at_(std::uint64_t{pages_} * kPageBytes) {}
+
+std::uint32_t PartFile::PageLength(std::uint32_t page) const {
+  return std::min(kPageBytes, length_ - page * kPageBytes);
+}
+
+PartFile::Outcome PartFile::Load() {
+  std::vector<std::byte> header(kPageBytes);
+  if (!ReadExactly(fd_.get(), header.data(), header.size(), header_at_)) {
+    struct stat info{};
+    if (errno == ENODATA && ::fstat(fd_.get(), &info) == 0)
+      return info.st_size == 0 ? Outcome::kMissing : Outcome::kCorrupt;
+    last_error_ = errno;
+    return Outcome::kError;
+  }
+  std::uint32_t length = 0, pages = 0;
+  std::memcpy(&length, header.data() + 8, 4);
+  std::memcpy(&pages, header.data() + 12, 4);
+  static constexpr char kNothing[8] = {};
+  if (std::memcmp(header.data(), kNothing, 8) == 0) return Outcome::kMissing;  // being made
+  if (std::memcmp(header.data(), kMagic, 8) != 0 || length != length_ || pages != pages_)
+    return Outcome::kCorrupt;
+  std::vector<std::uint32_t> checksums(pages_);
+  if (!ReadExactly(fd_.get(), checksums.data(), std::size_t{pages_} * 4, header_at_ + kPageBytes)) {
+    last_error_ = errno;
+    return errno == ENODATA ? Outcome::kCorrupt : Outcome::kError;
+  }
+  bitmap_.resize((pages_ + 7) / 8);
+  std::memcpy(bitmap_.data(), header.data() + kBitmapAt, bitmap_.size());
+  checksums_ = std::move(checksums);
+  return Outcome::kFound;
+}
+
+std::shared_ptr<PartFile> PartFile::Open(const std::string& path, std::uint32_t length,
+                                         Outcome& outcome) {
+  auto fd = OpenFile(path, O_RDWR | O_CLOEXEC);
+  if (!fd) {
+    outcome = IsNotFound(fd.error()) ? Outcome::kMissing : Outcome::kError;
+    return nullptr;
+  }
+  std::shared_ptr<PartFile> file(new PartFile(*std::move(fd), path, length));
+  MutexLock lock(file->mutex_);
+  outcome = file->Load();
+  return outcome == Outcome::kFound ? file : nullptr;
+}
+
+Result<std::shared_ptr<PartFile>> PartFile::Create(const std::string& path, std::uint32_t length,
+                                                   mode_t mode) {
+  ASSIGN_OR_RETURN(UniqueFd fd, OpenFile(path, O_RDWR | O_CREAT | O_CLOEXEC, mode));
+  std::shared_ptr<PartFile> file(new PartFile(std::move(fd), path, length));
+  MutexLock lock(file->mutex_);
+  FileLock turn(file->fd());
+  const Outcome outcome = file->Load();
+  if (outcome == Outcome::kFound) return file;
+  if (outcome == Outcome::kError)
+    return std::unexpected(ErrnoStatus(file->last_error_, "read " + path));
+  if (outcome == Outcome::kCorrupt) return Fail(Code::kCorrupt, "{} is damaged", path);
+  std::string head(kBitmapAt, '\0');
+  std::memcpy(head.data(), kMagic, 8);
+  std::memcpy(head.data() + 8, &file->length_, 4);
+  std::memcpy(head.data() + 12, &file->pages_, 4);
+  const std::uint64_t end = file->header_at_ + kPageBytes + std::uint64_t{file->pages_} * 4;
+  if (::ftruncate(file->fd(), static_cast<off_t>(end)) != 0 ||
+      !WriteExactly(file->fd(), head.data(), head.size(), file->header_at_)) {
+    return ErrnoFail("write {}", path);
+  }
+  if (file->Load() != Outcome::kFound) return Fail(Code::kCorrupt, "{} is damaged", path);
+  return file;
+}
+
+bool PartFile::Has(std::uint32_t first, std::uint32_t last) const {
+  for (std::uint32_t page = first; page <= last; ++page) {
+    if ((bitmap_[page / 8] >> (page % 8) & 1) == 0) return false;
+  }
+  return true;
+}
+
+bool PartFile::Contains(std::uint32_t offset, std::uint32_t size) {
+  if (size == 0 || std::uint64_t{offset} + size > length_) return false;
+  const std::uint32_t first = offset / kPageBytes, last = (offset + size - 1) / kPageBytes;
+  MutexLock lock(mutex_);
+  // Another process may have added pages since the bitmap was read.
+  return Has(first, last) || (Load() == Outcome::kFound && Has(first, last));
+}
+
+PartFile::Outcome PartFile::Check(std::uint32_t first, std::span<const std::byte> pages) {
+  MutexLock lock(mutex_);
+  for (std::uint32_t page = first; !pages.empty(); ++page) {
+    const std::size_t size = std::min<std::size_t>(pages.size(), PageLength(page));
+    if (Crc32c(AsText(pages.first(size))) != checksums_[page]) return Outcome::kCorrupt;
+    pages = pages.subspan(size);
+  }
+  return Outcome::kFound;
+}
+
+PartFile::Outcome PartFile::Read(std::uint32_t offset, std::span<std::byte> out) {
+  const auto size = static_cast<std::uint32_t>(out.size());
+  if (!Contains(offset, size)) return Outcome::kMissing;
+  const std::uint32_t first = offset / kPageBytes, last = (offset + size - 1) / kPageBytes;
+  const std::uint32_t begin = first * kPageBytes;
+  const std::uint32_t end = last * kPageBytes + PageLength(last);
+  std::vector<std::byte> wide;
+  std::span<std::byte> pages = out;
+  if (begin != offset || end != offset + size) {
+    wide.resize(end - begin);
+    pages = wide;
+  }
+  if (!ReadExactly(fd_.get(), pages.data(), pages.size(), begin)) {
+    last_error_ = errno;
+    return errno == ENODATA ? Outcome::kCorrupt : Outcome::kError;
+  }
+  if (const Outcome outcome = Check(first, pages); outcome != Outcome::kFound) return outcome;
+  if (!wide.empty()) std::memcpy(out.data(), wide.data() + (offset - begin), out.size());
+  return Outcome::kFound;
+}
+
+Result<void> PartFile::Write(std::uint32_t offset, std::span<const std::byte> data) {
+  const std::uint64_t end = std::uint64_t{offset} + data.size();
+  if (end > length_) return Fail(Code::kInvalid, "range ends at {} of a block of {}", end, length_);
+  const std::uint32_t first = (offset + kPageBytes - 1) / kPageBytes;
+  const auto last = static_cast<std::uint32_t>(end == length_ ? pages_ : end / kPageBytes);
+  if (first >= last) return {};
+  MutexLock lock(mutex_);
+  FileLock turn(fd_.get());
+  if (const Outcome outcome = Load(); outcome != Outcome::kFound)
+    return Fail(Code::kCorrupt, "{} is damaged", path_);
+  for (std::uint32_t page = first; page < last; ++page) {
+    if (Has(page, page)) continue;
+    const std::uint32_t at = page * kPageBytes;
+    checksums_[page] = Crc32c(AsText(data.subspan(at - offset, PageLength(page))));
+  }
+  const std::uint32_t begin = first * kPageBytes;
+  const std::uint32_t finish = (last - 1) * kPageBytes + PageLength(last - 1);
+  if (!WriteExactly(fd_.get(), data.data() + (begin - offset), finish - begin, begin) ||
+      !WriteExactly(fd_.get(), checksums_.data() + first, std::size_t{last - first} * 4,
+                    header_at_ + kPageBytes + std::uint64_t{first} * 4)) {
+    return ErrnoFail("write {}", path_);
+  }
+  for (std::uint32_t page = first; page < last; ++page)
+    bitmap_[page / 8] = static_cast<std::uint8_t>(bitmap_[page / 8] | 1U << (page % 8));
+  if (!WriteExactly(fd_.get(), bitmap_.data(), bitmap_.size(), header_at_ + kBitmapAt))
+    return ErrnoFail("write {}", path_);
+  return {};
+}
+
+}  // namespace paddleop::volume::cache

@@ -1,0 +1,66 @@
+// Ranges of a block in a sparse file.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/mutex.h"
+#include "base/posix.h"
+
+namespace paddleop::volume::cache {
+
+inline constexpr std::uint32_t kPageBytes = 4096;
+
+// The file, with `length` the block's and everything after it in little-endian order:
+//   [0, length)              the block's bytes where pages are present, holes elsewhere
+//   E = length rounded up to 4 KiB
+//   [E, E + 4096)            "SFSPART1", length (4 bytes), pages (4), zeros to 64, then a bitmap of
+//                            the pages that are present, lowest bit first
+//   [E + 4096, + 4 * pages)  CRC-32C of each page
+// A page's bit is set after its bytes and checksum are written. Writers of all processes take turns
+// by flock; readers need no lock, since a page that is present never changes.
+//
+// Thread-safe.
+class PartFile {
+ public:
+  enum class Outcome { kFound, kMissing, kCorrupt, kError };
+
+  // Null with kMissing if there is no such file or it is being made; kCorrupt if it is none of
+  // ours.
+  static std::shared_ptr<PartFile> Open(const std::string& path, std::uint32_t length,
+                                        Outcome& outcome);
+  // Makes it if it is not there. Its folder must exist.
+  static Result<std::shared_ptr<PartFile>> Create(const std::string& path, std::uint32_t length,
+                                                  mode_t mode);
+
+  bool Contains(std::uint32_t offset, std::uint32_t size);
+  Outcome Read(std::uint32_t offset, std::span<std::byte> out);
+  // Keeps the whole pages of `data`.
+  Result<void> Write(std::uint32_t offset, std::span<const std::byte> data);
+
+  int fd() const { return fd_.get(); }
+  int last_error() const { return last_error_; }
+
+ private:
+  PartFile(UniqueFd fd, std::string path, std::uint32_t length);
+  Outcome Load() REQUIRES(mutex_);
+  bool Has(std::uint32_t first, std::uint32_t last) const REQUIRES(mutex_);
+  Outcome Check(std::uint32_t first, std::span<const std::byte> pages);
+  std::uint32_t PageLength(std::uint32_t page) const;
+
+  const UniqueFd fd_;
+  const std::string path_;
+  const std::uint32_t length_;
+  const std::uint32_t pages_;
+  const std::uint64_t header_at_;
+  std::atomic<int> last_error_ = 0;
+  Mutex mutex_;
+  std::vector<std::uint8_t> bitmap_ GUARDED_BY(mutex_);
+  std::vector<std::uint32_t> checksums_ GUARDED_BY(mutex_);
+};
+
+}  // namespace paddleop::volume::cache

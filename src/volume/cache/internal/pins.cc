@@ -1,0 +1,238 @@
+// Pins of a cache directory, and removing blocks with them.
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <filesystem>
+
+#include "volume/cache/internal/cache_dir.h"
+#include "volume/cache/internal/walk.h"
+
+namespace paddleop::volume::cache {
+namespace {
+
+std::string Parent(const std::string& path) { return path.substr(0, path.rfind('/')); }
+
+}  // namespace
+
+CacheDir::Turn::Turn(CacheDir& dir) : dir_(dir) {
+  dir_.lock_mutex_.lock();
+  // Never held across more than a batch of removals: whoever has it for longer is stopped or stuck,
+  // and must not make us so.
+  const Context patience = Context::Background().WithTimeout(std::chrono::seconds(10));
+  for (;;) {
+    if (::flock(dir_.lock_file_.get(), LOCK_EX | LOCK_NB) == 0) {
+      held_ = true;
+      return;
+    }
+    if (errno != EWOULDBLOCK && errno != EINTR) return;
+    if (!Clock::System().SleepFor(patience, std::chrono::milliseconds(1))) return;
+  }
+}
+
+CacheDir::Turn::~Turn() {
+  if (held_) ::flock(dir_.lock_file_.get(), LOCK_UN);
+  dir_.lock_mutex_.unlock();
+}
+
+Result<void> ValidatePlan(std::string_view plan) {
+  const bool good = !plan.empty() && plan.size() <= 128 && !plan.starts_with('.') &&
+                    plan.find_first_not_of(
+                        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                        "0123456789-_.") == std::string_view::npos;
+  if (good) return {};
+  return Fail(Code::kInvalid,
+              "\"{}\" cannot name a plan; use 1 to 128 letters, digits, '-', '_' and '.', not "
+              "beginning with '.'",
+              plan);
+}
+
+std::string CacheDir::PinPath(std::string_view plan, const BlockId& block, bool part) const {
+  return fmt::format("{}/pinned/{}/{}/{}", root_, plan, part ? "part" : "raw",
+                     BlockKey(env_.options.layout, block));
+}
+
+std::vector<std::string> CacheDir::Plans() const {
+  std::vector<std::string> plans;
+  std::error_code error;
+  for (std::filesystem::directory_iterator it(root_ + "/pinned", error), end; !error && it != end;
+       it.increment(error)) {
+    plans.push_back(it->path().filename().string());
+  }
+  return plans;
+}
+
+// Called with the lock.
+Result<bool> CacheDir::PinFile(const std::string& path, const std::string& pin, bool part) {
+  for (int attempt = 0; attempt < 3; ++attempt) {
+    if (::link(path.c_str(), pin.c_str()) == 0) {
+      struct stat info{};
+      if (::stat(pin.c_str(), &info) == 0 && info.st_nlink == 2)
+        (*counters())->pinned_bytes += static_cast<std::int64_t>(ChargedBytes(info, part));
+      return true;
+    }
+    if (errno == EEXIST) {
+      struct stat ours{}, theirs{};
+      if (::stat(path.c_str(), &theirs) != 0 || ::stat(pin.c_str(), &ours) != 0) return false;
+      if (ours.st_ino == theirs.st_ino) return true;
+      ::unlink(pin.c_str());  // the pin of a file that somebody replaced
+      continue;
+    }
+    if (errno != ENOENT) break;
+    if (::access(path.c_str(), F_OK) != 0) return false;
+    RETURN_IF_ERROR(MakeDirectories(Parent(pin), 0700));
+  }
+  const int error = errno;
+  Failed("link", pin, error);
+  return std::unexpected(ErrnoStatus(error, "pin " + path));
+}
+
+Result<bool> CacheDir::Pin(const BlockId& block, std::string_view plan) {
+  if (!usable()) return false;
+  const bool whole = HasWhole(block);
+  if (!whole && !HasPart(block)) return false;
+  Turn turn(*this);
+  if (!turn.held()) return Fail(Code::kUnavailable, "{} is locked for too long", root_);
+  const auto counters = this->counters();
+  Change change(*counters);
+  return PinFile(whole ? WholePath(block) : PartPath(block), PinPath(plan, block, !whole), !whole);
+}
+
+// The whole block is here: plans that had ranges of it get it instead.
+Result<void> CacheDir::ReplacePart(const BlockId& block) {
+  Turn turn(*this);
+  if (!turn.held()) return {};  // both stay, and the whole block is found first
+  const auto counters = this->counters();
+  Change change(*counters);
+  const auto plans = Plans();
+  for (const std::string& plan : plans) {
+    if (::access(PinPath(plan, block, true).c_str(), F_OK) != 0) continue;
+    ASSIGN_OR_RETURN([[maybe_unused]] const bool pinned,
+                     PinFile(WholePath(block), PinPath(plan, block, false), false));
+  }
+  RemoveFile(PartPath(block), block, true, plans);
+  return {};
+}
+
+std::optional<std::uint64_t> CacheDir::RemoveFile(const std::string& path, const BlockId& block,
+                                                  bool part,
+                                                  const std::vector<std::string>& plans) {
+  struct stat info{};
+  if (::stat(path.c_str(), &info) != 0) info = {};
+  for (const std::string& plan : plans) ::unlink(PinPath(plan, block, part).c_str());
+  if (::unlink(path.c_str()) != 0) return std::nullopt;
+  const std::uint64_t bytes = ChargedBytes(info, part);
+  const auto counters = this->counters();
+  auto& page = *counters;
+  if (part) {
+    page->part_blocks -= 1;
+    page->part_bytes -= static_cast<std::int64_t>(bytes);
+  } else {
+    page->blocks -= 1;
+  }
+  page->bytes -= static_cast<std::int64_t>(bytes);
+  if (info.st_nlink > 1) page->pinned_bytes -= static_cast<std::int64_t>(bytes);
+  return bytes;
+}
+
+Result<DiskCache::Removed> CacheDir::Clear(const BlockId& block) {
+  DiskCache::Removed removed;
+  if (!usable()) return removed;
+  struct stat info{};
+  const std::string whole = WholePath(block), part = PartPath(block);
+  if (::lstat(whole.c_str(), &info) != 0 && ::lstat(part.c_str(), &info) != 0) return removed;
+  Turn turn(*this);
+  if (!turn.held()) return Fail(Code::kUnavailable, "{} is locked for too long", root_);
+  const auto counters = this->counters();
+  Change change(*counters);
+  const auto plans = Plans();
+  for (const bool is_part : {false, true}) {
+    if (auto bytes = RemoveFile(is_part ? part : whole, block, is_part, plans)) {
+      ++removed.blocks;
+      removed.bytes += *bytes;
+    }
+  }
+  return removed;
+}
+
+Result<DiskCache::Removed> CacheDir::Unpin(const Context& ctx, std::string_view plan) {
+  DiskCache::Removed removed;
+  if (!usable()) return removed;
+  const std::string folder = fmt::format("{}/pinned/{}", root_, plan);
+  const auto counters = this->counters();
+  for (const bool part : {false, true}) {
+    std::vector<std::string> batch;
+    bool locked = true;
+    const auto flush = [&] {
+      Turn turn(*this);
+      locked = turn.held();
+      if (!locked) return;
+      Change change(*counters);
+      for (const std::string& pin : batch) {
+        struct stat info{};
+        if (::stat(pin.c_str(), &info) != 0 || ::unlink(pin.c_str()) != 0) continue;
+        const std::uint64_t bytes = ChargedBytes(info, part);
+        if (info.st_nlink == 2) (*counters)->pinned_bytes -= static_cast<std::int64_t>(bytes);
+        ++removed.blocks;
+        removed.bytes += bytes;
+      }
+      batch.clear();
+    };
+    // Names are collected first: removing while listing may hide some of them.
+    std::vector<std::string> pins;
+    RETURN_IF_ERROR(WalkBlocks(ctx, folder + (part ? "/part" : "/raw"),
+                               [&](const std::string& path, const BlockId&, const struct stat&) {
+                                 pins.push_back(path);
+                               }));
+    for (std::string& pin : pins) {
+      batch.push_back(std::move(pin));
+      if (batch.size() >= 256) flush();
+      if (!locked) return Fail(Code::kUnavailable, "{} is locked for too long", root_);
+    }
+    flush();
+    if (!locked) return Fail(Code::kUnavailable, "{} is locked for too long", root_);
+  }
+  RemoveEmptyFolders(folder);  // others may be pinning under this plan just now
+  tried_ = false;              // there may be something to evict now
+  return removed;
+}
+
+Result<DiskCache::Removed> CacheDir::ClearAll(const Context& ctx) {
+  DiskCache::Removed removed;
+  if (!usable()) return removed;
+  // Moved away in one step, so that readers see all of it or nothing, and then deleted.
+  const std::string trash = fmt::format("{}/.samplefs.tmp/cleared-{}-{}", root_, ::getpid(),
+                                        next_temporary_.fetch_add(1));
+  RETURN_IF_ERROR(MakeDirectories(trash, 0700));
+  {
+    Turn turn(*this);
+    if (!turn.held()) return Fail(Code::kUnavailable, "{} is locked for too long", root_);
+    const auto counters = this->counters();
+    Change change(*counters);
+    for (const char* folder : {"pinned", "raw", "part"}) {
+      if (::rename(fmt::format("{}/{}", root_, folder).c_str(),
+                   fmt::format("{}/{}", trash, folder).c_str()) != 0 &&
+          errno != ENOENT) {
+        return ErrnoFail("clear {}/{}", root_, folder);
+      }
+    }
+    auto& page = *counters;
+    page->blocks = page->bytes = page->pinned_bytes = page->part_blocks = page->part_bytes = 0;
+  }
+  env_.forget(std::nullopt);
+  for (const bool part : {false, true}) {
+    RETURN_IF_ERROR(WalkBlocks(ctx, trash + (part ? "/part" : "/raw"),
+                               [&](const std::string&, const BlockId&, const struct stat& info) {
+                                 ++removed.blocks;
+                                 removed.bytes += ChargedBytes(info, part);
+                               }));
+  }
+  RETURN_IF_ERROR(MakeDirectories(root_ + "/raw", 0700));
+  RETURN_IF_ERROR(RemoveTree(trash));
+  return removed;
+}
+
+}  // namespace paddleop::volume::cache

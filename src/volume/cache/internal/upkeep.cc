@@ -1,0 +1,339 @@
+// Keeping a cache directory within its limits, its counters right and its disk watched.
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <queue>
+
+#include "base/bytes.h"
+#include "volume/cache/internal/cache_dir.h"
+#include "volume/cache/internal/walk.h"
+
+namespace paddleop::volume::cache {
+namespace {
+
+constexpr std::size_t kMaxVictims = 65536;  // looked at in one round
+constexpr std::size_t kBatch = 64;          // removed under one hold of the lock
+constexpr auto kFruitlessPause = std::chrono::seconds(5);
+constexpr auto kProbeInterval = std::chrono::seconds(2);
+constexpr auto kFullPause = std::chrono::seconds(5);
+constexpr auto kErrorWindow = std::chrono::seconds(60);
+constexpr std::size_t kErrorsToLeave = 3;
+
+std::uint64_t NotNegative(const std::atomic<std::int64_t>& value) {
+  return static_cast<std::uint64_t>(std::max<std::int64_t>(0, value.load()));
+}
+
+}  // namespace
+
+std::optional<CacheDir::Space> CacheDir::DiskSpace() const {
+  struct statvfs info{};
+  if (::statvfs(root_.c_str(), &info) != 0) return std::nullopt;
+  return Space{.total = std::uint64_t{info.f_blocks} * info.f_frsize,
+               .available = std::uint64_t{info.f_bavail} * info.f_frsize,
+               .files = info.f_files,
+               .files_available = info.f_favail};
+}
+
+std::string CacheDir::Refusal(std::uint64_t bytes) const {
+  {
+    MutexLock lock(state_mutex_);
+    if (!counters_) return "it is not open";
+    if (env_.options.clock->Now() < full_until_) return "the disk is full";
+  }
+  const auto counters = this->counters();
+  const std::uint64_t used = NotNegative((*counters)->bytes);
+  if (used + bytes > directory_.capacity) {
+    return fmt::format("{} of {} are used, {} of them pinned", FormatSize(used),
+                       FormatSize(directory_.capacity),
+                       FormatSize(NotNegative((*counters)->pinned_bytes)));
+  }
+  const auto space = DiskSpace();
+  if (!space) return "the disk does not answer";
+  const auto reserve =
+      static_cast<std::uint64_t>(directory_.free_space_ratio * static_cast<double>(space->total));
+  if (space->available < reserve + bytes) {
+    return fmt::format("its disk has {} left, of which {} stay free", FormatSize(space->available),
+                       FormatSize(reserve));
+  }
+  const auto files =
+      static_cast<std::uint64_t>(directory_.free_space_ratio * static_cast<double>(space->files));
+  if (space->files > 0 && space->files_available < files + 2) return "its disk has no inodes left";
+  return "";
+}
+
+void CacheDir::SetProblem(std::string problem) {
+  MutexLock lock(state_mutex_);
+  problem_ = std::move(problem);
+}
+
+void CacheDir::TakeOut(const std::string& problem) {
+  SetProblem(problem);
+  if (!usable_.exchange(false)) return;
+  env_.metrics.out.Add(1);
+  env_.forget(std::nullopt);
+  env_.log.Warn(Context::Background(), "cache directory is taken out of use",
+                {{"path", directory_.path}, {"why", problem}});
+}
+
+void CacheDir::Failed(std::string_view what, const std::string& path, int error) {
+  env_.metrics.errors.Increment();
+  const std::string message = ErrnoStatus(error, fmt::format("{} {}", what, path)).message();
+  const auto now = env_.options.clock->Now();
+  bool leave = false, tell = true;
+  {
+    MutexLock lock(state_mutex_);
+    if (error == ENOSPC || error == EDQUOT) {
+      tell = now >= full_until_;
+      full_until_ = now + kFullPause;
+    } else if (error == EMFILE || error == ENFILE || error == ENOMEM) {
+      // This process's trouble, not the disk's.
+    } else {
+      io_errors_.push_back(now);
+      while (!io_errors_.empty() && now - io_errors_.front() > kErrorWindow) io_errors_.pop_front();
+      leave = error != EIO || io_errors_.size() >= kErrorsToLeave;
+    }
+  }
+  if (leave) return TakeOut(message);
+  if (tell)
+    env_.log.Warn(Context::Background(), "cache disk failed", {{"path", path}, {"error", message}});
+}
+
+// The blocks that were read longest ago and have no pin; at most kMaxVictims of them.
+Result<std::vector<CacheDir::Victim>> CacheDir::OldestBlocks(const Context& ctx) const {
+  std::priority_queue<Victim> oldest;  // the youngest on top
+  for (const bool part : {false, true}) {
+    RETURN_IF_ERROR(
+        WalkBlocks(ctx, root_ + (part ? "/part" : "/raw"),
+                   [&](const std::string&, const BlockId& block, const struct stat& info) {
+                     if (info.st_nlink > 1) return;
+                     const Victim victim{.read = std::max(info.st_atim.tv_sec, info.st_mtim.tv_sec),
+                                         .bytes = ChargedBytes(info, part),
+                                         .block = block,
+                                         .part = part};
+                     if (oldest.size() >= kMaxVictims && !(victim < oldest.top())) return;
+                     oldest.push(victim);
+                     if (oldest.size() > kMaxVictims) oldest.pop();
+                   }));
+  }
+  std::vector<Victim> victims;
+  victims.reserve(oldest.size());
+  for (; !oldest.empty(); oldest.pop()) victims.push_back(oldest.top());
+  std::reverse(victims.begin(), victims.end());
+  return victims;
+}
+
+void CacheDir::EvictBatch(std::span<const Victim> victims, DiskCache::Removed& freed) {
+  Turn turn(*this);
+  if (!turn.held()) return;
+  const auto counters = this->counters();
+  Change change(*counters);
+  for (const Victim& victim : victims) {
+    const std::string path = victim.part ? PartPath(victim.block) : WholePath(victim.block);
+    struct stat info{};
+    // It may have been pinned since it was listed.
+    if (::stat(path.c_str(), &info) != 0 || info.st_nlink > 1) continue;
+    if (auto bytes = RemoveFile(path, victim.block, victim.part, {})) {
+      ++freed.blocks;
+      freed.bytes += *bytes;
+      ++(*counters)->evicted;
+      env_.metrics.evicted.Increment();
+    }
+  }
+}
+
+bool CacheDir::Evict(const Context& ctx, std::uint64_t bytes, std::uint64_t files,
+                     std::uint64_t spare) {
+  MutexLock round(evict_mutex_);
+  const auto now = env_.options.clock->Now();
+  if (tried_ && now < fruitless_ + kFruitlessPause) return false;
+  const auto counters = this->counters();
+  if (!usable() || !counters) return false;
+  DiskCache::Removed freed;
+  // When all is pinned there is no need to look.
+  if ((*counters)->pinned_bytes.load() < (*counters)->bytes.load() || files > 0) {
+    auto victims = OldestBlocks(ctx);
+    if (!victims) {
+      env_.log.Warn(ctx, "cache directory cannot be walked",
+                    {{"path", root_}, {"error", victims.error().message()}});
+      victims = std::vector<Victim>();
+    }
+    // What is being read goes last.
+    std::stable_partition(victims->begin(), victims->end(),
+                          [&](const Victim& victim) { return !env_.in_use(victim.block); });
+    for (std::size_t at = 0; at < victims->size() && !ctx.Stopped() &&
+                             (freed.bytes < bytes + spare || freed.blocks < files);) {
+      // Only as many as are needed.
+      std::size_t count = 0;
+      std::uint64_t planned = freed.bytes;
+      while (count < kBatch && at + count < victims->size() &&
+             (planned < bytes + spare || freed.blocks + count < files)) {
+        planned += (*victims)[at + count].bytes;
+        ++count;
+      }
+      EvictBatch(std::span(*victims).subspan(at, count), freed);
+      at += count;
+    }
+  }
+  tried_ = freed.bytes < bytes || freed.blocks < files;
+  if (tried_) fruitless_ = now;
+  if (freed.blocks > 0) {
+    env_.log.Debug(ctx, "evicted cached blocks",
+                   {{"path", root_},
+                    {"blocks", FormatCount(freed.blocks)},
+                    {"bytes", FormatSize(freed.bytes)}});
+  }
+  return freed.bytes >= bytes && freed.blocks >= files;
+}
+
+bool CacheDir::MakeRoom(const Context& ctx, std::uint64_t bytes) {
+  if (!usable()) return false;
+  const auto counters = this->counters();
+  const std::uint64_t used = NotNegative((*counters)->bytes);
+  std::uint64_t need = 0, files = 0;
+  if (used + bytes > directory_.capacity) need = used + bytes - directory_.capacity;
+  if (const auto space = DiskSpace()) {
+    const double ratio = directory_.free_space_ratio;
+    const auto reserve = static_cast<std::uint64_t>(ratio * static_cast<double>(space->total));
+    const auto keep = static_cast<std::uint64_t>(ratio * static_cast<double>(space->files));
+    if (space->available < reserve + bytes)
+      need = std::max(need, reserve + bytes - space->available);
+    if (space->files > 0 && space->files_available < keep + 2)
+      files = keep + 2 - space->files_available;
+  }
+  if (need == 0 && files == 0) return true;
+  if (need > used && bytes > 0) return false;
+  // A little more than asked, so that the next block need not wait again.
+  return Evict(ctx, need, files, directory_.capacity / 20) || Refusal(bytes).empty();
+}
+
+Result<void> CacheDir::Recount(const Context& ctx) {
+  const auto counters = this->counters();
+  if (!counters) return {};
+  Turn turn(*this);  // or what changes meanwhile would count twice or not at all
+  if (!turn.held()) return Fail(Code::kUnavailable, "{} is locked for too long", root_);
+  auto& page = *counters;
+  struct Totals {
+    std::int64_t blocks = 0, bytes = 0, pinned = 0, parts = 0, part_bytes = 0;
+  };
+  const Totals before{page->blocks, page->bytes, page->pinned_bytes, page->part_blocks,
+                      page->part_bytes};
+  Totals seen;
+  for (const bool part : {false, true}) {
+    RETURN_IF_ERROR(WalkBlocks(ctx, root_ + (part ? "/part" : "/raw"),
+                               [&](const std::string&, const BlockId&, const struct stat& info) {
+                                 const auto bytes =
+                                     static_cast<std::int64_t>(ChargedBytes(info, part));
+                                 seen.bytes += bytes;
+                                 if (info.st_nlink > 1) seen.pinned += bytes;
+                                 (part ? seen.parts : seen.blocks) += 1;
+                                 if (part) seen.part_bytes += bytes;
+                               }));
+  }
+  page->blocks += seen.blocks - before.blocks;
+  page->bytes += seen.bytes - before.bytes;
+  page->pinned_bytes += seen.pinned - before.pinned;
+  page->part_blocks += seen.parts - before.parts;
+  page->part_bytes += seen.part_bytes - before.part_bytes;
+  page->counted = std::chrono::system_clock::to_time_t(env_.options.clock->WallNow());
+  MutexLock lock(state_mutex_);
+  recount_at_ = env_.options.clock->Now() + env_.options.recount_interval;
+  return {};
+}
+
+// Tries a directory that was taken out.
+bool CacheDir::Probe() {
+  const auto now = env_.options.clock->Now();
+  {
+    MutexLock lock(state_mutex_);
+    if (now < probe_at_) return false;
+    probe_at_ = now + kProbeInterval;
+  }
+  const std::string path = fmt::format("{}/.samplefs.probe-{}", root_, ::getpid());
+  Result<void> works = MakeDirectories(root_, 0700);
+  if (works) works = WriteFileAtomic(path, "probe", 0600);
+  if (works) {
+    auto read = ReadFile(path, 64);
+    if (!read) works = std::unexpected(read.error());
+    ::unlink(path.c_str());
+  }
+  if (works) works = Attach();
+  if (!works) {
+    SetProblem(works.error().message());
+    return false;
+  }
+  env_.log.Info(Context::Background(), "cache directory is back in use",
+                {{"path", directory_.path}});
+  return true;
+}
+
+void CacheDir::Upkeep(const Context& ctx) {
+  if (!usable() && !Probe()) return;
+  struct stat info{};
+  if (::stat((root_ + "/.samplefs.counters").c_str(), &info) != 0) {
+    // Somebody removed the directory under us.
+    if (auto attached = Attach(); !attached) return TakeOut(attached.error().message());
+  }
+  bool recount = counters()->needs_walk();
+  {
+    MutexLock lock(state_mutex_);
+    recount = recount || env_.options.clock->Now() >= recount_at_;
+  }
+  if (recount) {
+    if (auto counted = Recount(ctx); !counted) {
+      env_.log.Warn(ctx, "cache directory cannot be counted",
+                    {{"path", root_}, {"error", counted.error().message()}});
+    }
+  }
+  const bool wanted = wants_room_.exchange(false, std::memory_order_relaxed);
+  // Without a wish only what is over the limits goes: others may fill the disk.
+  MakeRoom(ctx, wanted ? env_.options.layout.block_size + 4096 : 0);
+}
+
+CacheDirectoryStatus CacheDir::Status() const {
+  CacheDirectoryStatus status{.directory = directory_, .usable = usable()};
+  const auto counters = this->counters();
+  {
+    MutexLock lock(state_mutex_);
+    status.problem = problem_;
+  }
+  if (counters) {
+    const auto& page = *counters;
+    status.blocks = NotNegative(page->blocks);
+    status.bytes = NotNegative(page->bytes);
+    status.pinned_bytes = NotNegative(page->pinned_bytes);
+    status.part_blocks = NotNegative(page->part_blocks);
+    status.part_bytes = NotNegative(page->part_bytes);
+    status.counted = std::chrono::system_clock::from_time_t(page->counted.load());
+  }
+  if (const auto space = DiskSpace()) {
+    status.disk_total = space->total;
+    status.disk_free = space->available;
+  }
+  status.admitting = status.usable;
+  if (status.usable) {
+    const std::string refusal = Refusal(env_.options.layout.block_size + 4096);
+    // What is merely full makes room by evicting.
+    if (!refusal.empty() && status.pinned_bytes + env_.options.layout.block_size >= status.bytes) {
+      status.admitting = false;
+      status.problem = refusal;
+    }
+  }
+  return status;
+}
+
+Result<void> CacheDir::ForEachBlock(const Context& ctx, const DiskCache::BlockFn& fn) const {
+  for (const bool part : {false, true}) {
+    RETURN_IF_ERROR(
+        WalkBlocks(ctx, root_ + (part ? "/part" : "/raw"),
+                   [&](const std::string&, const BlockId& block, const struct stat& info) {
+                     fn(block, part, info.st_nlink > 1);
+                   }));
+  }
+  return {};
+}
+
+}  // namespace paddleop::volume::cache

@@ -1,0 +1,87 @@
+#include "volume/cache/internal/walk.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <filesystem>
+#include <memory>
+
+#include "base/posix.h"
+#include "volume/format/cache_file.h"
+
+namespace paddleop::volume::cache {
+namespace {
+
+struct CloseDir {
+  void operator()(DIR* dir) const { ::closedir(dir); }
+};
+
+Result<void> Walk(const Context& ctx, const std::string& folder, int depth, const BlockFileFn& fn) {
+  RETURN_IF_ERROR(ctx.Check());
+  const std::unique_ptr<DIR, CloseDir> dir(::opendir(folder.c_str()));
+  if (!dir) {
+    if (errno == ENOENT) return {};
+    return ErrnoFail("open directory {}", folder);
+  }
+  for (;;) {
+    errno = 0;
+    const dirent* entry = ::readdir(dir.get());
+    if (entry == nullptr) {
+      if (errno != 0) return ErrnoFail("read directory {}", folder);
+      return {};
+    }
+    const std::string_view name = entry->d_name;
+    if (name == "." || name == "..") continue;
+    struct stat info{};
+    const auto block = ParseBlockKey(name);
+    if (block || entry->d_type == DT_UNKNOWN) {
+      if (::fstatat(::dirfd(dir.get()), entry->d_name, &info, AT_SYMLINK_NOFOLLOW) != 0) continue;
+      if (block && S_ISREG(info.st_mode)) {
+        fn(folder + "/" + std::string(name), *block, info);
+        continue;
+      }
+    }
+    const bool is_folder = entry->d_type == DT_DIR || S_ISDIR(info.st_mode);
+    if (is_folder && depth > 0)
+      RETURN_IF_ERROR(Walk(ctx, folder + "/" + std::string(name), depth - 1, fn));
+  }
+}
+
+}  // namespace
+
+Result<void> WalkBlocks(const Context& ctx, const std::string& folder, const BlockFileFn& fn) {
+  constexpr int kDeepest = 8;  // pinned/<plan>/raw/chunks/a/b is 6
+  return Walk(ctx, folder, kDeepest, fn);
+}
+
+Result<void> RemoveTree(const std::string& folder) {
+  std::error_code error;
+  std::filesystem::remove_all(folder, error);
+  if (error && error.value() != ENOENT)
+    return std::unexpected(ErrnoStatus(error.value(), "remove " + folder));
+  return {};
+}
+
+void RemoveEmptyFolders(const std::string& folder) {
+  std::error_code error;
+  for (std::filesystem::directory_iterator it(folder, error), end; !error && it != end;
+       it.increment(error)) {
+    std::error_code ignored;
+    if (it->is_directory(ignored)) RemoveEmptyFolders(it->path().string());
+  }
+  ::rmdir(folder.c_str());
+}
+
+std::uint64_t ChargeOf(std::uint32_t length) {
+  const std::uint64_t pieces = (length + kCacheChecksumSpan - 1) / kCacheChecksumSpan;
+  return (length + 4 * pieces + 4095) / 4096 * 4096;
+}
+
+std::uint64_t ChargedBytes(const struct stat& info, bool part) {
+  if (part) return static_cast<std::uint64_t>(info.st_blocks) * 512;
+  return (static_cast<std::uint64_t>(info.st_size) + 4095) / 4096 * 4096;
+}
+
+}  // namespace paddleop::volume::cache

@@ -1,0 +1,169 @@
+#include "volume/data/warmup.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "volume/data/testing/packed_volume.h"
+
+namespace paddleop::volume::data {
+namespace {
+
+using ::testing::HasSubstr;
+using testing::PackedVolume;
+
+const Context kCtx = Context::Background();
+
+class WarmupTest : public ::testing::Test {
+ protected:
+  WarmupReport Run(Volume& volume, const WarmupSelection& selection,
+                   const WarmupOptions& options = {}) {
+    auto warmup = LoadWarmup(kCtx, volume, selection);
+    EXPECT_OK(warmup);
+    auto report = RunWarmup(kCtx, volume, warmup->plan, options);
+    EXPECT_OK(report);
+    return *std::move(report);
+  }
+
+  PackedVolume packed_;
+};
+
+TEST_F(WarmupTest, WhatIsWarmIsReadWithoutTheStore) {
+  packed_.AddPacked("train", 30);
+  auto volume = packed_.OpenCached();
+  int shown = 0;
+  auto report = Run(*volume, {}, {.progress = [&](const WarmupProgress&) { ++shown; }});
+  EXPECT_EQ(report.progress.done_blocks, 3u);
+  EXPECT_EQ(report.progress.fetched_bytes, 30u * PackedVolume::kPlace);
+  EXPECT_GE(shown, 1);
+  auto again = Run(*volume, {});
+  EXPECT_EQ(again.progress.cached_blocks, 3u);
+  EXPECT_EQ(again.progress.fetched_bytes, 0u);
+  EXPECT_EQ(volume->disk_cache()->Status()[0].pinned_bytes,
+            volume->disk_cache()->Status()[0].bytes);
+  packed_.RemoveObjects();
+  for (int i = 0; i < 30; ++i)
+    EXPECT_EQ(packed_.Read(*volume, "train/" + PackedVolume::NameOf(i)),
+              PackedVolume::ContentOf(i));
+}
+
+TEST_F(WarmupTest, ARanksShareIsKeptAsRanges) {
+  packed_.AddPacked("train", 48);
+  auto volume = packed_.OpenCached();
+  const WarmupSelection selection{
+      .strategy = WarmupStrategy::kRandom, .ranks = 8, .batch_size = 2, .rank = 3};
+  auto warmup = LoadWarmup(kCtx, *volume, selection);
+  ASSERT_OK(warmup);
+  EXPECT_EQ(warmup->plan.files, 6u);
+  auto before = CheckWarmup(kCtx, *volume, warmup->plan);
+  ASSERT_OK(before);
+  EXPECT_EQ(before->progress.cached_bytes, 0u);
+  auto report = RunWarmup(kCtx, *volume, warmup->plan, {.pin = "epoch-0"});
+  ASSERT_OK(report);
+  EXPECT_EQ(report->progress.failed_blocks, 0u);
+  EXPECT_LT(volume->disk_cache()->Status()[0].bytes, 48u * PackedVolume::kPlace / 2);
+  EXPECT_EQ(volume->disk_cache()->Status()[0].pinned_bytes,
+            volume->disk_cache()->Status()[0].bytes);
+  auto after = CheckWarmup(kCtx, *volume, warmup->plan);
+  ASSERT_OK(after);
+  EXPECT_EQ(after->progress.cached_bytes, warmup->plan.cache_bytes);
+  packed_.RemoveObjects();
+  int read = 0;
+  for (const auto node : warmup->plan.nodes) {
+    const Attr attr = warmup->tree.attr(node);
+    std::string content(attr.length, '\0');
+    auto opened = volume->vfs().Open(kCtx, {}, warmup->tree.ino(node), {.read = true});
+    ASSERT_OK(opened);
+    ASSERT_OK(
+        volume->vfs().Read(kCtx, opened->handle, 0, std::as_writable_bytes(std::span(content))));
+    EXPECT_EQ(content, PackedVolume::ContentOf(std::stoi(content.substr(0, 8))));
+    ASSERT_OK(volume->vfs().Release(kCtx, opened->handle));
+    ++read;
+  }
+  EXPECT_EQ(read, 6);
+}
+
+TEST_F(WarmupTest, AFullCacheFailsTheRestAndNamesTheFiles) {
+  packed_.AddPacked("train", 60);
+  auto volume = packed_.OpenCached(2 * (PackedVolume::kBlock + 4096));
+  auto warmup = LoadWarmup(kCtx, *volume, {.paths = {"train"}});
+  ASSERT_OK(warmup);
+  auto report = RunWarmup(kCtx, *volume, warmup->plan, {.threads = 1});
+  ASSERT_OK(report);
+  EXPECT_EQ(report->progress.done_blocks, 2u);
+  EXPECT_EQ(report->progress.failed_blocks, 3u);
+  EXPECT_LE(report->progress.fetched_bytes, 2u * PackedVolume::kBlock);
+  auto failed = FailedFiles(*warmup, packed_.setting().layout(), *report);
+  ASSERT_EQ(failed.size(), 36u);
+  EXPECT_EQ(failed[0].path, "/train/f0024");
+  EXPECT_EQ(failed[0].error.code(), Code::kNoSpace);
+  EXPECT_THAT(failed[0].error.message(), HasSubstr("pinned"));
+}
+
+TEST_F(WarmupTest, AMissingObjectFailsItsFilesOnly) {
+  packed_.AddPacked("train", 24);
+  auto volume = packed_.OpenCached();
+  auto warmup = LoadWarmup(kCtx, *volume, {.paths = {"train"}});
+  ASSERT_OK(warmup);
+  ASSERT_OK(volume->objects().Delete(
+      kCtx, BlockKey(packed_.setting().layout(), warmup->plan.blocks[0].block)));
+  auto report = RunWarmup(kCtx, *volume, warmup->plan, {});
+  ASSERT_OK(report);
+  EXPECT_EQ(report->progress.done_blocks, 1u);
+  auto failed = FailedFiles(*warmup, packed_.setting().layout(), *report);
+  ASSERT_EQ(failed.size(), 12u);
+  EXPECT_EQ(failed[0].error.code(), Code::kNotFound);
+}
+
+TEST_F(WarmupTest, EvictingRemovesBlocksThatBelongToThePaths) {
+  packed_.AddPacked("a", 12);
+  packed_.AddPacked("b", 12);
+  auto volume = packed_.OpenCached();
+  Run(*volume, {});
+  auto warmup = LoadWarmup(kCtx, *volume, {.paths = {"a"}});
+  ASSERT_OK(warmup);
+  auto removed = EvictPlanned(kCtx, *volume, warmup->plan);
+  ASSERT_OK(removed);
+  EXPECT_EQ(removed->blocks, 1u);
+  EXPECT_EQ(volume->disk_cache()->Usage().blocks, 1u);
+  auto one_file = LoadWarmup(kCtx, *volume, {.paths = {"b/f0003"}});
+  ASSERT_OK(one_file);
+  removed = EvictPlanned(kCtx, *volume, one_file->plan);
+  ASSERT_OK(removed);
+  EXPECT_EQ(removed->blocks, 0u) << "others share that block";
+}
+
+TEST_F(WarmupTest, PeersAreAskedBeforeTheStore) {
+  packed_.AddPacked("train", 12);
+  std::atomic<int> asked = 0;
+  VolumeOptions options{
+      .memory_cache_bytes = 0,
+      .cache = {.directories = {{.path = packed_.cache_dir(), .free_space_ratio = 0.0001}}}};
+  options.peer = [&](const Context&, const BlockId& block,
+                     std::span<std::byte> plain) -> Result<void> {
+    ++asked;
+    if (block.length != plain.size()) return Fail(Code::kInternal, "wrong buffer");
+    return Fail(Code::kNotFound, "nobody has it");
+  };
+  auto volume = packed_.Open(options);
+  auto report = Run(*volume, {});
+  EXPECT_EQ(asked, 1);
+  EXPECT_EQ(report.progress.done_blocks, 1u) << "the store has it";
+  ASSERT_OK(volume->disk_cache()->ClearAll(kCtx));
+  packed_.RemoveObjects();
+  options.peer = [&](const Context&, const BlockId&, std::span<std::byte> plain) -> Result<void> {
+    std::fill(plain.begin(), plain.end(), std::byte{'x'});
+    return {};
+  };
+  volume.reset();
+  volume = packed_.Open(options);
+  EXPECT_EQ(packed_.Read(*volume, "train/f0000"), std::string(PackedVolume::kFile, 'x'));
+}
+
+TEST_F(WarmupTest, WithoutACacheDirectoryItSaysSo) {
+  packed_.AddPacked("train", 1);
+  auto volume = packed_.Open();
+  EXPECT_CODE(RunWarmup(kCtx, *volume, {}, {}), Code::kInvalid);
+}
+
+}  // namespace
+}  // namespace paddleop::volume::data

@@ -1,0 +1,4 @@
+"""What the cases of one test program share; the program sets it before they run."""
+
+cluster = None
+manager = None
