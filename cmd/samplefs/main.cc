@@ -18,5 +18,6 @@ int main(int argc, char** argv) {
   AddClear(program, tool);
   AddGc(program, tool);
   AddFsck(program, tool);
+  AddRuntime(program, tool);
   return program.Run(argc, argv);
 }

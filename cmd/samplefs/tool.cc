@@ -12,6 +12,7 @@
 #include "base/crypto.h"
 #include "base/posix.h"
 #include "base/secret.h"
+#include "volume/peer/local_peer.h"
 
 namespace paddleop::cmd {
 namespace {
@@ -69,7 +70,20 @@ std::string Tool::MetaUrl() const {
 }
 
 Result<std::unique_ptr<volume::Volume>> Tool::OpenVolume(volume::VolumeOptions options) {
-  return volume::Volume::Open(ctx_, MetaUrl(), options, log(), metrics_);
+  std::vector<std::string> directories;
+  for (const auto& directory : options.cache.directories) directories.push_back(directory.path);
+  // On a node of a SampleSet the runtime shares the cache directory: what is not in it is asked of
+  // the runtime. Which volume it is, is known only when it is open; nothing is read before.
+  auto runtime = std::make_shared<volume::BlockPeer>();
+  if (!directories.empty()) {
+    options.peer = [runtime](const Context& ctx, const volume::BlockId& block, std::uint32_t offset,
+                             std::span<std::byte> out) -> Result<void> {
+      return (*runtime)(ctx, block, offset, out);
+    };
+  }
+  ASSIGN_OR_RETURN(auto opened, volume::Volume::Open(ctx_, MetaUrl(), options, log(), metrics_));
+  *runtime = volume::MakeLocalPeer(std::move(directories), opened->setting().uuid);
+  return opened;
 }
 
 volume::Caller Tool::Caller() {

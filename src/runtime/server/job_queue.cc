@@ -62,6 +62,10 @@ class JobQueue::Reporter : public JobReporter {
     MutexLock lock(queue_.mutex_);
     return job_->cancelled;
   }
+  bool Again() const override {
+    MutexLock lock(queue_.mutex_);
+    return job_->record.result.runs > 1;
+  }
 
  private:
   JobQueue& queue_;

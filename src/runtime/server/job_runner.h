@@ -20,6 +20,8 @@ class JobReporter {
   virtual void Failed(FailedFile file) = 0;
   // True if the job is to end; false if it is only interrupted because the process stops.
   virtual bool Cancelled() const = 0;
+  // True if an earlier run was interrupted: what is to be done may have been done already.
+  virtual bool Again() const = 0;
 };
 
 // Carries out jobs. Run() returns when the job has ended or `ctx` was stopped, with a message for
