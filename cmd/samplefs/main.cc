@@ -13,7 +13,9 @@ int main(int argc, char** argv) {
   AddCp(program, tool);
   AddMv(program, tool);
   AddRm(program, tool);
+  AddRmr(program, tool);
   AddMkdir(program, tool);
+  AddSync(program, tool);
   AddWarmup(program, tool);
   AddClear(program, tool);
   AddGc(program, tool);

@@ -68,8 +68,10 @@ void AddLs(Command& program, Tool& tool);
 void AddMkdir(Command& program, Tool& tool);
 void AddMv(Command& program, Tool& tool);
 void AddRm(Command& program, Tool& tool);
+void AddRmr(Command& program, Tool& tool);
 void AddRuntime(Command& program, Tool& tool);
 void AddStatus(Command& program, Tool& tool);
+void AddSync(Command& program, Tool& tool);
 void AddWarmup(Command& program, Tool& tool);
 
 }  // namespace paddleop::cmd

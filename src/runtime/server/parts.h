@@ -25,6 +25,9 @@ struct PartTools {
 // kPermission if the source is a file of this machine that does not lie below one of `allowed`.
 Result<void> CheckLocalSource(const std::string& uri, const std::vector<std::string>& allowed);
 
+// Imports this part's share of every source.
+Result<std::string> RunSyncPart(const Context& ctx, const PartTools& tools,
+                                const JobRequest& request, JobReporter& report);
 // Brings to every partition what it will read, of the blocks that this partition owns.
 Result<std::string> RunWarmupPart(const Context& ctx, const PartTools& tools,
                                   const JobRequest& request, JobReporter& report);

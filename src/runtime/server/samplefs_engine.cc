@@ -154,7 +154,7 @@ class SamplefsEngine final : public Engine, public JobRunner {
                                      const JobRequest& request, JobReporter& report) {
     switch (request.kind) {
       case JobKind::kSync:
-        return Fail(Code::kNotSupported, "this build has no bulk import");
+        return RunSyncPart(ctx, tools, request, report);
       case JobKind::kWarmup:
         return RunWarmupPart(ctx, tools, request, report);
       case JobKind::kClear:

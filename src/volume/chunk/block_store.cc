@@ -1,5 +1,6 @@
 #include "volume/chunk/block_store.h"
 
+#include <algorithm>
 #include <cstring>
 #include <latch>
 #include <utility>
@@ -263,6 +264,32 @@ Result<void> BlockStore::DeleteSlice(const Context& ctx, const SliceKey& slice) 
   ASSIGN_OR_RETURN(auto left, store_.DeleteMany(ctx, keys));
   if (!left.empty()) return std::unexpected(left[0].error.Wrap("delete " + left[0].key));
   return {};
+}
+
+std::vector<Result<void>> BlockStore::DeleteSlices(const Context& ctx,
+                                                   std::span<const SliceKey> slices) {
+  std::vector<Result<void>> results(slices.size());
+  std::map<std::uint64_t, std::size_t> positions;
+  std::vector<std::string> keys;
+  for (std::size_t at = 0; at < slices.size(); ++at) {
+    positions[slices[at].id] = at;
+    for (std::uint32_t i = 0; i < BlockCount(options_.layout, slices[at].size); ++i) {
+      const BlockId block = BlockOf(slices[at], i);
+      if (cache_ != nullptr) cache_->Remove(block);
+      keys.push_back(BlockKey(options_.layout, block));
+    }
+  }
+  auto left = store_.DeleteMany(ctx, keys);
+  if (!left) {
+    std::fill(results.begin(), results.end(), Result<void>(std::unexpected(left.error())));
+    return results;
+  }
+  for (const object::KeyError& failed : *left) {
+    const auto block = ParseBlockKey(failed.key.substr(failed.key.rfind('/') + 1));
+    if (!block) continue;
+    results[positions[block->slice]] = std::unexpected(failed.error.Wrap("delete " + failed.key));
+  }
+  return results;
 }
 
 }  // namespace paddleop::volume

@@ -8,6 +8,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "base/context.h"
 #include "base/log.h"
@@ -83,6 +84,8 @@ class BlockStore {
                           std::span<const std::byte> plain);
   // Deletes all objects of the slice; those that are gone already are fine.
   Result<void> DeleteSlice(const Context& ctx, const SliceKey& slice);
+  // The same for many, with as few requests as the store allows. One answer for each.
+  std::vector<Result<void>> DeleteSlices(const Context& ctx, std::span<const SliceKey> slices);
 
   const BlockStoreOptions& options() const { return options_; }
   BlockId BlockOf(const SliceKey& slice, std::uint32_t index) const {

@@ -26,6 +26,13 @@ struct ByteRange {
   bool whole() const { return offset == 0 && length == kToEnd; }
 };
 
+// Who may use a file, where the store knows such.
+struct FileOwner {
+  std::uint16_t mode = 0;  // permission bits
+  std::uint32_t uid = 0;
+  std::uint32_t gid = 0;
+};
+
 struct ObjectInfo {
   std::string key = {};
   std::uint64_t size = 0;
@@ -35,6 +42,7 @@ struct ObjectInfo {
   // Not an object but what stands for all keys that begin with `key` (see ListOptions::delimiter),
   // or a directory (see ListOptions::directories).
   bool is_prefix = false;
+  std::optional<FileOwner> owner = {};  // of stores that hold files
 };
 
 struct GetOptions {

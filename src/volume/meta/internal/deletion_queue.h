@@ -26,10 +26,13 @@ class DeletionQueue {
   ~DeletionQueue();
 
   void SetDeleter(MetaStore::SliceDeleter deleter);
+  void SetDeleter(MetaStore::BulkSliceDeleter deleter);
   bool HasDeleter();
   // Queues files and slices; without a deleter, or when the queue is full, they stay in the
   // volume's list.
   void Add(std::span<const DeletedFile> files, std::span<const SliceKey> garbage);
+  // Waits while the queue is half full: for who removes very many files and wants their data gone.
+  Result<void> WaitForRoom(const Context& ctx);
   // Waits until everything queued so far is done.
   Result<void> Drain(const Context& ctx);
 
@@ -39,6 +42,9 @@ class DeletionQueue {
 
  private:
   void Run(const std::stop_token& stop);
+  // Drops the references of all files, and returns the slices that nobody refers to any more.
+  Result<void> ReleaseAll(const Context& ctx, std::span<const DeletedFile> files,
+                          std::vector<SliceKey>& garbage);
   // Drops all references that `file` holds; returns slices without any left.
   Result<std::vector<SliceKey>> ReleaseFiles(const Context& ctx,
                                              std::span<const DeletedFile> files);
@@ -49,7 +55,7 @@ class DeletionQueue {
 
   Mutex mutex_;
   CondVar changed_;
-  MetaStore::SliceDeleter deleter_ GUARDED_BY(mutex_);
+  MetaStore::BulkSliceDeleter deleter_ GUARDED_BY(mutex_);
   std::deque<DeletedFile> files_ GUARDED_BY(mutex_);
   std::deque<SliceKey> slices_ GUARDED_BY(mutex_);
   bool working_ GUARDED_BY(mutex_) = false;

@@ -64,6 +64,12 @@ std::chrono::system_clock::time_point FileWalk::ModifiedAt(const struct stat& in
                                                std::chrono::nanoseconds(info.st_mtim.tv_nsec));
 }
 
+FileOwner FileWalk::OwnerOf(const struct stat& info) {
+  return {.mode = static_cast<std::uint16_t>(info.st_mode & 07777),
+          .uid = info.st_uid,
+          .gid = info.st_gid};
+}
+
 Result<void> FileWalk::Run() {
   struct stat info{};
   if (::stat(root_.c_str(), &info) != 0 || !S_ISDIR(info.st_mode)) {
@@ -150,6 +156,7 @@ Result<bool> FileWalk::Show(const std::string& key, bool is_directory) {
     return true;
   entry.mtime = ModifiedAt(info);
   entry.is_prefix = is_directory;
+  entry.owner = OwnerOf(info);
   if (!is_directory) {
     entry.size = static_cast<std::uint64_t>(info.st_size);
     entry.etag = Etag(info);
