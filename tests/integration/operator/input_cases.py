@@ -63,8 +63,9 @@ class BadInput(unittest.TestCase):
             self.assertTrue(any(c["status"] == "False" and words in c["message"] for c in status["conditions"]), status)
         self.bounded(manager)
         self.assertIsNone(manager.process.poll())
-        # What was wrong can be put right.
+        # What was wrong can be put right. A change of the job is seen at once; otherwise it is tried again after some minutes.
         self.cluster.request("DELETE", f"/api/v1/namespaces/{ns}/configmaps/taken")
+        self.cluster.edit(ns, "taken", {"backoffLimit": 1})
         self.cluster.edit(ns, "bad-pod", {"worker": {"replicas": 2, "template": TEMPLATE}})
         for name in ("taken", "bad-pod"):
             wait_for(lambda: self.cluster.status(ns, name).get("phase") == "Running", lambda: f"{name} runs: {self.cluster.status(ns, name)}")
