@@ -273,14 +273,18 @@ def main() -> int:
                    cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
     cluster = Cluster("--controllers", "--kwok", "20", *(word for arg in FAST for word in ("--arg", arg)),
                       peer="training-operator")
+    def say(what: str, result: dict) -> dict:
+        print(what, json.dumps(result), file=sys.stderr, flush=True)
+        return result
+
     try:
-        peer = measure_peer(cluster, options.jobs)
+        peer = say("training-operator", measure_peer(cluster, options.jobs))
         ours, objects = measure_ours(cluster, options.jobs, options.idle)
-        bare = measure_bare(cluster, options.jobs, objects)
-        memory = measure_memory(cluster, objects, options.watched) if options.watched else {}
+        say("paddle-operator", ours)
+        bare = say("bare client", measure_bare(cluster, options.jobs, objects))
+        memory = say("many pods", measure_memory(cluster, objects, options.watched)) if options.watched else {}
     finally:
         cluster.close()
-    print(json.dumps({"peer": peer, "ours": ours, "bare": bare, "memory": memory}), file=sys.stderr)
     return 0 if table(peer, ours, bare, memory) else 1
 
 

@@ -30,26 +30,30 @@ Result<void> Applier::Apply(const Context& ctx, const api::ObjectMeta& job,
 Result<void> Applier::RunAll(const Context& ctx, std::vector<Task> tasks) {
   if (tasks.empty()) return {};
   Mutex mutex;
+  // Of several failures the same one is told every time, so that a status does not change with it.
   std::optional<Status> first;
-  const auto run = [&](const Task& task) {
+  std::size_t failed = tasks.size();
+  const auto run = [&](std::size_t i, const Task& task) {
     auto done = task();
     if (done) return;
     MutexLock lock(mutex);
-    if (!first) first = std::move(done).error();
+    if (i >= failed) return;
+    failed = i;
+    first = std::move(done).error();
   };
   // The last one runs here; this thread would only wait otherwise.
   std::latch left(std::ssize(tasks) - 1);
   for (std::size_t i = 0; i + 1 < tasks.size(); ++i) {
     auto queued = pool_.Submit(ctx, [&, i] {
-      run(tasks[i]);
+      run(i, tasks[i]);
       left.count_down();
     });
     if (!queued) {
-      run([&]() -> Result<void> { return std::unexpected(queued.error()); });
+      run(i, [&]() -> Result<void> { return std::unexpected(queued.error()); });
       left.count_down();
     }
   }
-  run(tasks.back());
+  run(tasks.size() - 1, tasks.back());
   left.wait();
   if (first) return std::unexpected(*std::move(first));
   return {};

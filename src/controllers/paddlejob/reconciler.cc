@@ -21,6 +21,15 @@ void ComeAgain(kube::Requeue& requeue, Clock::Duration after) {
   if (!requeue.after || after < *requeue.after) requeue.after = after;
 }
 
+// Puts the condition back as it is stored: one that did not change keeps its time.
+void Restore(const api::PaddleJobStatus& stored, const char* type, api::PaddleJobStatus& status) {
+  const api::Condition* before = api::FindCondition(stored.conditions, type);
+  if (before == nullptr) return;
+  for (auto& condition : status.conditions) {
+    if (condition.type == type) condition = *before;
+  }
+}
+
 bool IsRefusal(const Status& status) {
   return status.code() == Code::kInvalid || status.code() == Code::kPermission ||
          status.code() == Code::kAlreadyExists;
@@ -124,6 +133,7 @@ void JobReconciler::Refused(const Context& ctx, const Observed& seen, const Plan
                             const Status& why) {
   api::PaddleJobStatus status = plan.status;
   const std::string reason = why.code() == Code::kAlreadyExists ? "NameTaken" : "Refused";
+  Restore(seen.job->status, condition::kAccepted, status);
   api::SetCondition(status.conditions,
                     {.type = condition::kAccepted,
                      .status = std::string(api::kStatusFalse),
@@ -135,6 +145,7 @@ void JobReconciler::Refused(const Context& ctx, const Observed& seen, const Plan
   if (reason == "NameTaken" || status.phase.empty()) {
     status.phase = api::job_phase::kPending;
     status.start_time = seen.job->status.start_time;
+    Restore(seen.job->status, condition::kRunning, status);
     api::SetCondition(status.conditions,
                       {.type = condition::kRunning,
                        .status = std::string(api::kStatusFalse),

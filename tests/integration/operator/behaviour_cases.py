@@ -139,9 +139,6 @@ class Behaviour(unittest.TestCase):
             "spec": {"partitions": 1, "noSync": True, "secretRef": {"name": "s"}}})
         self.cluster.patch(f"/apis/batch.paddlepaddle.org/v1alpha1/namespaces/{self.ns}/samplesets/affine/status",
                            {"status": {"phase": "Ready"}})
-        for node in ("node-0", "node-2"):
-            self.cluster.patch(f"/api/v1/nodes/{node}", {"metadata": {"labels": {
-                "paddlepaddle.org/juicefs-affine": "affine-runtime-0"}}})
         own = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [
             {"matchExpressions": [{"key": "kubernetes.io/hostname", "operator": "In", "values": ["node-1", "node-2"]}]}]}}}
         self.create(job("both", workers=1, spec={"sampleSetRef": {"name": "affine", "mountPath": "/m"}},

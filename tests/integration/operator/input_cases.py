@@ -63,8 +63,9 @@ class BadInput(unittest.TestCase):
             self.assertTrue(any(c["status"] == "False" and words in c["message"] for c in status["conditions"]), status)
         self.bounded(manager)
         self.assertIsNone(manager.process.poll())
-        # What was wrong can be put right.
+        # What was wrong can be put right. A change of the job is seen at once; otherwise it is tried again after some minutes.
         self.cluster.request("DELETE", f"/api/v1/namespaces/{ns}/configmaps/taken")
+        self.cluster.edit(ns, "taken", {"backoffLimit": 1})
         self.cluster.edit(ns, "bad-pod", {"worker": {"replicas": 2, "template": TEMPLATE}})
         for name in ("taken", "bad-pod"):
             wait_for(lambda: self.cluster.status(ns, name).get("phase") == "Running", lambda: f"{name} runs: {self.cluster.status(ns, name)}")
@@ -77,4 +78,4 @@ class BadInput(unittest.TestCase):
         spent = {k: v - before.get(k, 0) for k, v in manager.requests(aside=("watch",)).items() if v != before.get(k, 0)}
         per_minute = sum(spent.values()) * 60 / (time.monotonic() - since)
         print(f"requests per minute for {len(EXPLAINED)} jobs that cannot run: {per_minute:.0f} {spent}", flush=True)
-        self.assertLess(per_minute, 8 * len(EXPLAINED), spent)
+        self.assertLess(per_minute, 10 * len(EXPLAINED), spent)

@@ -9,11 +9,19 @@ import shared
 from cluster import ROOT, Cluster, Manager
 from parallel import ParallelSuite
 
+NODES = ("node-0", "node-1", "node-2")
+
 
 def set_up():
     shared.cluster = Cluster("--controllers", "--kwok", "3")
-    for node in shared.cluster.info["nodes"]:
-        shared.cluster.patch(f"/api/v1/nodes/{node}", {"metadata": {"labels": {"accelerator": "nvidia-tesla-p100"}}})
+    # The last two say who caches which part of a SampleSet, as its controller does before the set is Ready.
+    labels = {"accelerator": NODES, "paddlepaddle.org/juicefs-imagenet": NODES[1:2],
+              "paddlepaddle.org/juicefs-affine": NODES[::2]}
+    values = {"accelerator": "nvidia-tesla-p100", "paddlepaddle.org/juicefs-imagenet": "imagenet-runtime-0",
+              "paddlepaddle.org/juicefs-affine": "affine-runtime-0"}
+    for key, nodes in labels.items():
+        for node in nodes:
+            shared.cluster.patch(f"/api/v1/nodes/{node}", {"metadata": {"labels": {key: values[key]}}})
     for manifest in ("v1/operator.yaml", "extensions/controllers.yaml", "elastic/etcd.yaml"):
         shared.cluster.kubectl("apply", "-f", ROOT / "deploy" / manifest)
     shared.identity = shared.cluster.kubeconfig_of("paddle-system", "paddle-controller-manager")

@@ -36,8 +36,6 @@ class Seeds(unittest.TestCase):
         self.apply(ns, "sampleset")
         self.cluster.patch(f"/apis/batch.paddlepaddle.org/v1alpha1/namespaces/{ns}/samplesets/imagenet/status",
                            {"status": {"phase": "Ready"}})
-        self.cluster.patch("/api/v1/nodes/node-1", {"metadata": {"labels": {
-            "paddlepaddle.org/juicefs-imagenet": "imagenet-runtime-0"}}})
         # The claim is the SampleSet controller's business.
         self.cluster.post("/api/v1/persistentvolumes", {
             "metadata": {"name": "imagenet"}, "spec": {
