@@ -202,7 +202,8 @@ TEST_F(ApiServerTest, RulesAboutChangesHold) {
   ASSERT_OK(text);
   const GroupVersionResource sets{"batch.paddlepaddle.org", "v1alpha1", "samplesets", "SampleSet"};
   int number = 0;
-  for (const Json& one : Json::parse(*text)["update"]) {
+  const Json cases = Json::parse(*text);
+  for (const Json& one : cases["update"]) {
     SCOPED_TRACE(one["case"].get<std::string>());
     ASSERT_EQ(one["kind"], "SampleSet");
     const ObjectKey key{ns_, fmt::format("s{}", number++)};
