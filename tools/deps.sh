@@ -18,6 +18,7 @@ base="
   libgtest-dev libgmock-dev libbenchmark-dev
   redis-server redis-tools etcd-server
   python3 python3-venv python3-boto3
+  maven default-jdk-headless
   curl openssl sqlite3 attr iproute2"
 lint="clang-19 clang-tidy-19 clang-format-19 libclang-rt-19-dev"
 bench="wrk nginx-light fio s3fs redis-tools"

@@ -49,6 +49,10 @@ void Command::AddOption(const std::string& names, std::vector<std::string>* targ
                         const std::string& help) {
   state_->app->add_option(names, *target, help)->allow_extra_args(false);
 }
+void Command::AddOption(const std::string& names, std::function<void(const std::string&)> take,
+                        const std::string& help) {
+  state_->app->add_option_function<std::string>(names, take, help)->trigger_on_parse();
+}
 void Command::AddArgument(const std::string& name, std::string* target, const std::string& help,
                           bool required) {
   state_->app->add_option(name, *target, help)->required(required);

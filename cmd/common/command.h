@@ -35,6 +35,10 @@ class Command {
   void AddOption(const std::string& names, double* target, const std::string& help);
   void AddOption(const std::string& names, std::vector<std::string>* target,
                  const std::string& help);
+  // `take` is called for each occurrence, in the order of the command line: for options whose order
+  // among others matters.
+  void AddOption(const std::string& names, std::function<void(const std::string&)> take,
+                 const std::string& help);
   void AddArgument(const std::string& name, std::string* target, const std::string& help,
                    bool required = true);
   // All that is left on the line.

@@ -18,11 +18,14 @@ int main(int argc, char** argv) {
   AddCp(program, tool);
   AddMv(program, tool);
   AddRm(program, tool);
+  AddRmr(program, tool);
   AddMkdir(program, tool);
+  AddSync(program, tool);
   AddWarmup(program, tool);
   AddClear(program, tool);
   AddGc(program, tool);
   AddFsck(program, tool);
+  AddRuntime(program, tool);
   // As mount.samplefs we are mount(8)'s helper, for lines of fstab.
   std::vector<std::string> words = TranslateMountHelper(argc, argv);
   std::vector<char*> line;

@@ -58,25 +58,17 @@ int RunRm(Tool& tool, const RmFlags& flags) {
   return failed < flags.paths.size() ? kExitPartly : kExitFailed;
 }
 
-void AddOne(Command& program, Tool& tool, const std::string& name, const std::string& description,
-            bool recursive) {
-  auto flags = std::make_shared<RmFlags>();
-  flags->recursive = recursive;
-  Command command =
-      program.AddCommand(name, description, [flags, &tool] { return RunRm(tool, *flags); });
-  command.AddArgument("VOLUME", &tool.volume, "metadata URL");
-  command.AddArguments("PATH", &flags->paths, "paths in the volume");
-  if (!recursive)
-    command.AddFlag("-r,--recursive", &flags->recursive, "remove directories with all they hold");
-  command.AddFlag("--skip-trash", &flags->skip_trash, "remove at once, without the trash");
-  tool.AddCommonOptions(command);
-}
-
 }  // namespace
 
 void AddRm(Command& program, Tool& tool) {
-  AddOne(program, tool, "rm", "remove files", false);
-  AddOne(program, tool, "rmr", "remove directories with all they hold", true);
+  auto flags = std::make_shared<RmFlags>();
+  Command command =
+      program.AddCommand("rm", "remove files", [flags, &tool] { return RunRm(tool, *flags); });
+  command.AddArgument("VOLUME", &tool.volume, "metadata URL");
+  command.AddArguments("PATH", &flags->paths, "paths in the volume");
+  command.AddFlag("-r,--recursive", &flags->recursive, "remove directories with all they hold");
+  command.AddFlag("--skip-trash", &flags->skip_trash, "remove at once, without the trash");
+  tool.AddCommonOptions(command);
 }
 
 }  // namespace paddleop::cmd

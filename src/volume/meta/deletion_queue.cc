@@ -8,7 +8,8 @@ namespace paddleop::volume {
 namespace {
 
 constexpr std::size_t kMaxQueued = 100'000;
-constexpr std::size_t kFilesPerTxn = 100;
+constexpr std::size_t kFilesPerTxn = 300;
+constexpr std::size_t kFilesPerRound = 6000;
 constexpr std::size_t kSlicesPerRound = 1000;
 constexpr std::size_t kDeleteThreads = 10;
 constexpr std::uint32_t kChunksPerTxn = 1000;
@@ -20,8 +21,8 @@ std::uint32_t LastChunk(const DeletedFile& file) {
 
 }  // namespace
 
-DeletionQueue::DeletionQueue(MetaEngine& engine, Clock& clock, const Logger* log)
-    : engine_(engine), clock_(clock), log_(log), worker_([this](const std::stop_token& stop) {
+DeletionQueue::DeletionQueue(MetaEngine& engine, const Logger* log)
+    : engine_(engine), log_(log), worker_([this](const std::stop_token& stop) {
         SetThreadName("meta-delete");
         Run(stop);
       }) {}
@@ -29,6 +30,23 @@ DeletionQueue::DeletionQueue(MetaEngine& engine, Clock& clock, const Logger* log
 DeletionQueue::~DeletionQueue() = default;
 
 void DeletionQueue::SetDeleter(MetaStore::SliceDeleter deleter) {
+  if (deleter == nullptr) return SetDeleter(MetaStore::BulkSliceDeleter());
+  SetDeleter(MetaStore::BulkSliceDeleter(
+      [deleter = std::move(deleter)](const Context& ctx, std::span<const SliceKey> slices) {
+        std::vector<Result<void>> results(slices.size());
+        ThreadPool pool({.name = "meta-objects",
+                         .threads = std::min(kDeleteThreads, slices.size()),
+                         .queue_limit = slices.size()});
+        for (std::size_t i = 0; i < slices.size(); ++i) {
+          auto queued = pool.Submit(ctx, [&, i] { results[i] = deleter(ctx, slices[i]); });
+          if (!queued) results[i] = std::move(queued);
+        }
+        pool.Stop();
+        return results;
+      }));
+}
+
+void DeletionQueue::SetDeleter(MetaStore::BulkSliceDeleter deleter) {
   MutexLock lock(mutex_);
   deleter_ = std::move(deleter);
 }
@@ -51,6 +69,14 @@ void DeletionQueue::Add(std::span<const DeletedFile> files, std::span<const Slic
     }
   }
   changed_.notify_all();
+}
+
+Result<void> DeletionQueue::WaitForRoom(const Context& ctx) {
+  MutexLock lock(mutex_);
+  changed_.wait(lock, ctx.stop(), [this]() REQUIRES(mutex_) {
+    return deleter_ == nullptr || files_.size() + slices_.size() < kMaxQueued / 2;
+  });
+  return ctx.Check();
 }
 
 Result<void> DeletionQueue::Drain(const Context& ctx) {
@@ -77,7 +103,7 @@ void DeletionQueue::Run(const std::stop_token& stop) {
                     [this]() REQUIRES(mutex_) { return !files_.empty() || !slices_.empty(); });
       if (stop.stop_requested()) return;
       working_ = true;
-      while (!files_.empty() && files.size() < kFilesPerTxn) {
+      while (!files_.empty() && files.size() < kFilesPerRound) {
         files.push_back(files_.front());
         files_.pop_front();
       }
@@ -138,33 +164,38 @@ Result<std::vector<SliceKey>> DeletionQueue::ReleaseFiles(const Context& ctx,
   return garbage;
 }
 
-Result<void> DeletionQueue::DeleteFiles(const Context& ctx, std::span<const DeletedFile> files) {
+Result<void> DeletionQueue::ReleaseAll(const Context& ctx, std::span<const DeletedFile> files,
+                                       std::vector<SliceKey>& garbage) {
   while (!files.empty()) {
     const auto batch = files.first(std::min(files.size(), kFilesPerTxn));
     files = files.subspan(batch.size());
-    ASSIGN_OR_RETURN(const std::vector<SliceKey> garbage, ReleaseFiles(ctx, batch));
-    RETURN_IF_ERROR(DeleteSlices(ctx, garbage));
+    ASSIGN_OR_RETURN(const std::vector<SliceKey> released, ReleaseFiles(ctx, batch));
+    garbage.insert(garbage.end(), released.begin(), released.end());
   }
   return {};
 }
 
+Result<void> DeletionQueue::DeleteFiles(const Context& ctx, std::span<const DeletedFile> files) {
+  std::vector<SliceKey> garbage;
+  // What was released is deleted, also if the rest could not be.
+  auto released = ReleaseAll(ctx, files, garbage);
+  for (std::span<const SliceKey> left = garbage; !left.empty();) {
+    const auto batch = left.first(std::min(left.size(), kSlicesPerRound));
+    left = left.subspan(batch.size());
+    RETURN_IF_ERROR(DeleteSlices(ctx, batch));
+  }
+  return released;
+}
+
 Result<void> DeletionQueue::DeleteSlices(const Context& ctx, std::span<const SliceKey> slices) {
   if (slices.empty()) return {};
-  MetaStore::SliceDeleter deleter;
+  MetaStore::BulkSliceDeleter deleter;
   {
     MutexLock lock(mutex_);
     deleter = deleter_;
   }
   if (deleter == nullptr) return {};
-  std::vector<Result<void>> results(slices.size());
-  {
-    ThreadPool pool({.name = "meta-objects",
-                     .threads = std::min(kDeleteThreads, slices.size()),
-                     .queue_limit = slices.size()});
-    for (std::size_t i = 0; i < slices.size(); ++i) {
-      RETURN_IF_ERROR(pool.Submit(ctx, [&, i] { results[i] = deleter(ctx, slices[i]); }));
-    }
-  }
+  std::vector<Result<void>> results = deleter(ctx, slices);
   std::vector<SliceKey> gone;
   Result<void> first_error;
   for (std::size_t i = 0; i < slices.size(); ++i) {

@@ -42,6 +42,38 @@ Result<Entry> EngineMetaStore::Lookup(const Context& ctx, const Caller& caller, 
   return entry;
 }
 
+Result<std::vector<std::optional<Entry>>> EngineMetaStore::LookupMany(
+    const Context& ctx, std::span<const ChildName> children) {
+  std::vector<std::optional<Edge>> edges(children.size());
+  ReadSet names;
+  for (std::size_t i = 0; i < children.size(); ++i) {
+    names.Edge(children[i].parent, children[i].name, &edges[i]);
+  }
+  std::vector<std::optional<Entry>> found(children.size());
+  if (names.empty()) return found;
+  RETURN_IF_ERROR(engine_->ReadOnce(ctx, names));
+  std::vector<std::optional<Attr>> attrs(children.size());
+  ReadSet details;
+  for (std::size_t i = 0; i < children.size(); ++i) {
+    if (edges[i]) details.Attr(edges[i]->ino, &attrs[i]);
+  }
+  if (details.empty()) return found;
+  RETURN_IF_ERROR(engine_->ReadOnce(ctx, details));
+  for (std::size_t i = 0; i < children.size(); ++i) {
+    if (!edges[i]) continue;
+    Entry entry{.ino = edges[i]->ino, .attr = {}};
+    if (attrs[i]) {
+      entry.attr = *std::move(attrs[i]);
+    } else {
+      entry.attr.type = edges[i]->type;
+      entry.attr.nlink = 0;
+      entry.attr.parent = children[i].parent;
+    }
+    found[i] = std::move(entry);
+  }
+  return found;
+}
+
 Result<Entry> EngineMetaStore::Resolve(const Context& ctx, const Caller& caller, Ino base,
                                        std::string_view path) {
   Entry at{.ino = base, .attr = {}};

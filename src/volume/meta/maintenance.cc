@@ -13,6 +13,10 @@ void EngineMetaStore::SetSliceDeleter(SliceDeleter deleter) {
   deletions_.SetDeleter(std::move(deleter));
 }
 
+void EngineMetaStore::SetBulkSliceDeleter(BulkSliceDeleter deleter) {
+  deletions_.SetDeleter(std::move(deleter));
+}
+
 Result<void> EngineMetaStore::DrainDeletions(const Context& ctx) { return deletions_.Drain(ctx); }
 
 Result<std::vector<DeletedFile>> EngineMetaStore::ListDeletedFiles(const Context& ctx,

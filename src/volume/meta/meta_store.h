@@ -54,6 +54,10 @@ class MetaStore {
   // kNotDirectory.
   virtual Result<Entry> Lookup(const Context& ctx, const Caller& caller, Ino parent,
                                std::string_view name) = 0;
+  // Several names at once, in two round trips, without the special ones; absent names give nullopt.
+  // An entry that points nowhere has nlink 0. Permissions are not checked.
+  virtual Result<std::vector<std::optional<Entry>>> LookupMany(
+      const Context& ctx, std::span<const ChildName> children) = 0;
   // Walks a path from `base`; a leading or doubled '/' does not matter. Symbolic links are not
   // followed.
   virtual Result<Entry> Resolve(const Context& ctx, const Caller& caller, Ino base,
@@ -84,6 +88,11 @@ class MetaStore {
   // goes with the last name and the last open handle. kIsDirectory, kNotFound.
   virtual Result<void> Unlink(const Context& ctx, const Caller& caller, Ino parent,
                               std::string_view name, bool skip_trash = false) = 0;
+  // Several of one directory, in one transaction: a few hundred at most. Names that are not there
+  // and directories are passed over. Returns how many are gone; a file with two of the names may
+  // need a second call.
+  virtual Result<std::uint64_t> UnlinkMany(const Context& ctx, const Caller& caller, Ino parent,
+                                           std::span<const std::string> names, bool skip_trash) = 0;
   virtual Result<void> Rmdir(const Context& ctx, const Caller& caller, Ino parent,
                              std::string_view name, bool skip_trash = false) = 0;
   // kNotFound, kAlreadyExists (kNoReplace), kNotEmpty, kIsDirectory, kNotDirectory; kInvalid if a
@@ -187,6 +196,10 @@ class MetaStore {
   // deleted, and files wait for a client that has one.
   using SliceDeleter = std::function<Result<void>(const Context& ctx, SliceKey slice)>;
   virtual void SetSliceDeleter(SliceDeleter deleter) = 0;
+  // Instead, for stores that delete many objects with one request. One answer for each slice.
+  using BulkSliceDeleter = std::function<std::vector<Result<void>>(
+      const Context& ctx, std::span<const SliceKey> slices)>;
+  virtual void SetBulkSliceDeleter(BulkSliceDeleter deleter) = 0;
   // Waits until all deletions begun by calls of this store are done.
   virtual Result<void> DrainDeletions(const Context& ctx) = 0;
   virtual Result<std::vector<DeletedFile>> ListDeletedFiles(const Context& ctx,

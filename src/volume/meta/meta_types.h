@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "volume/format/types.h"
@@ -40,6 +41,16 @@ struct Entry {
   Ino ino = kNoIno;
   Attr attr;
 };
+
+// A name in a directory, for LookupMany. The name must live as long as this.
+struct ChildName {
+  Ino parent = kNoIno;
+  std::string_view name;
+};
+
+// An extended attribute of the root that changes whenever an import or a removal in bulk has
+// changed the tree: what holds a view of the whole tree polls it.
+inline constexpr std::string_view kTreeVersionXattr = "user.samplefs.tree-version";
 
 struct DirEntry {
   std::string name;

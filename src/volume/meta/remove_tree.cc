@@ -71,6 +71,7 @@ Result<RemoveTreeDone> EngineMetaStore::RemoveTree(const Context& ctx, const Cal
     ASSIGN_OR_RETURN(const std::uint64_t removed,
                      UnlinkMany(ctx, caller, frame.ino, files, options.skip_trash));
     done.removed += removed;
+    RETURN_IF_ERROR(deletions_.WaitForRoom(ctx));
   }
   return done;
 }

@@ -181,6 +181,8 @@ Result<void> EngineMetaStore::Rmdir(const Context& ctx, const Caller& caller, In
 Result<std::uint64_t> EngineMetaStore::UnlinkMany(const Context& ctx, const Caller& caller,
                                                   Ino parent, std::span<const std::string> names,
                                                   bool skip_trash) {
+  for (const std::string& name : names) RETURN_IF_ERROR(ValidateName(name));
+  RETURN_IF_ERROR(CheckTrashAccess(caller, parent));
   ASSIGN_OR_RETURN(const Ino trash, TrashFor(ctx, parent, skip_trash));
   std::uint64_t removed = 0;
   RETURN_IF_ERROR(Run(ctx, [&](MetaTxn& txn, Changes& changes) -> Result<void> {

@@ -6,6 +6,7 @@
 #include "volume/object/bos/bos_store.h"
 #include "volume/object/checksum_store.h"
 #include "volume/object/file/file_store.h"
+#include "volume/object/hdfs/hdfs_store.h"
 #include "volume/object/metrics_store.h"
 #include "volume/object/redis/redis_store.h"
 #include "volume/object/s3/s3_store.h"
@@ -61,11 +62,26 @@ Result<std::unique_ptr<ObjectStore>> OpenBos(const StorageConfig& config,
   return checksum ? WithChecksum(std::move(store)) : std::move(store);
 }
 
+Result<std::unique_ptr<ObjectStore>> OpenHdfs(const StorageConfig& config,
+                                              const StoreOptions& options) {
+  std::string user = config.access_key;
+  if (user.empty()) user = options.environment("HADOOP_USER_NAME").value_or("");
+  if (user.empty()) user = options.environment("USER").value_or("root");
+  ASSIGN_OR_RETURN(auto client,
+                   net::HttpClient::Create({.connect_timeout = options.connect_timeout,
+                                            .stall_timeout = options.stall_timeout,
+                                            .max_connections_per_host = options.max_connections,
+                                            .max_response_bytes = kMaxReplyBytes,
+                                            .follow_redirects = true}));
+  return NewHdfsStore({.endpoint = config.bucket, .user = std::move(user)}, std::move(client));
+}
+
 Result<std::unique_ptr<ObjectStore>> OpenEngine(const StorageConfig& config,
                                                 const StoreOptions& options) {
   if (config.storage == "file") return OpenFileStore(config.bucket, {.sync = options.sync_files});
   if (config.storage == "s3" || config.storage == "minio") return OpenS3(config, options);
   if (config.storage == "bos") return OpenBos(config, options);
+  if (config.storage == "hdfs") return OpenHdfs(config, options);
   if (config.storage == "redis") {
     return OpenRedisStore({.bucket = config.bucket,
                            .user = config.access_key,

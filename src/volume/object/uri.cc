@@ -104,8 +104,8 @@ class Reader {
     if (colon == uri_.npos) {
       if (!uri_.starts_with('/')) {
         return Bad(
-            "it must be an absolute path or begin with s3://, minio://, bos://, redis:// or "
-            "file://");
+            "it must be an absolute path or begin with s3://, minio://, bos://, hdfs://, redis:// "
+            "or file://");
       }
       return FileUri(uri_);
     }
@@ -116,9 +116,10 @@ class Reader {
     std::string_view rest = uri_.substr(colon + 3);
     if (storage == "file") return FileUri(rest);
     if (storage == "rediss" || storage == "redis") return RedisUri(rest);
+    if (storage == "hdfs" || storage == "webhdfs" || storage == "swebhdfs") return HdfsUri(rest);
     if (storage != "s3" && storage != "minio" && storage != "bos") {
       return Fail(Code::kNotSupported,
-                  "\"{}\": storage {} is not supported; use file, s3, minio, bos or redis",
+                  "\"{}\": storage {} is not supported; use file, s3, minio, bos, redis or hdfs",
                   Redact(uri_), storage);
     }
     TakeKeys(rest);
@@ -179,6 +180,24 @@ class Reader {
     return out_;
   }
 
+  Result<StorageUri> HdfsUri(std::string_view rest) {
+    TakeKeys(rest);
+    const std::size_t slash = std::min(rest.find('/'), rest.size());
+    const std::string_view authority = rest.substr(0, slash);
+    if (authority.empty() || !BeginsWithHost(authority)) return Bad("there is no host");
+    StorageConfig& config = out_.config;
+    const bool secure = config.storage == "swebhdfs" && !no_https_;
+    const bool has_port = WithoutPort(authority).size() != authority.size();
+    config.bucket = fmt::format("{}://{}{}", secure ? "https" : "http", authority,
+                                has_port ? ""
+                                : secure ? ":9871"
+                                         : ":9870");
+    config.storage = "hdfs";
+    // A path of HDFS is text, not encoded: as its own tools take it.
+    out_.prefix = rest.substr(std::min(slash + 1, rest.size()));
+    return out_;
+  }
+
   // "bucket.127.0.0.1".
   static bool EndsWithAddress(std::string_view host) {
     const std::size_t dot = host.find('.');
@@ -222,7 +241,7 @@ void StorageConfig::Trim() {
 }
 
 void StorageConfig::FillKeys(const Environment& environment) {
-  if (storage == "file" || storage == "redis") return;
+  if (storage == "file" || storage == "redis" || storage == "hdfs") return;
   const auto value = [&](const char* name) {
     return std::string(Trimmed(environment(name).value_or("")));
   };

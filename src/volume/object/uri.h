@@ -11,7 +11,7 @@ namespace paddleop::volume::object {
 
 // A place for objects in the words of `juicefs format`.
 struct StorageConfig {
-  std::string storage = {};  // "file", "s3", "minio", "bos" or "redis"; case does not matter
+  std::string storage = {};  // "file", "s3", "minio", "bos", "redis" or (to read from) "hdfs"; any case
   // A directory, or where the bucket is; see the storage's own header.
   std::string bucket = {};
   std::string access_key = {};  // "anonymous": unsigned requests whatever the environment says
@@ -43,6 +43,7 @@ struct StorageUri {
 //   s3://[AK:SK[:TOKEN]@]HOST[:PORT]/BUCKET[/PREFIX]   where HOST is an address, localhost or
 //   Amazon's s3.* minio://[AK:SK@]HOST:PORT/BUCKET[/PREFIX]
 //   redis://[USER:PASSWORD@]HOST[:PORT][/DB[/PREFIX]]
+//   hdfs://[USER@]HOST[:PORT][/PATH], the web port of a name node (9870); swebhdfs:// for TLS
 //   file:///DIRECTORY, or just an absolute path
 //
 // Keys may be percent-encoded or raw; raw ones may contain '/' and '@'. Where that leaves two

@@ -60,7 +60,14 @@ Result<std::unique_ptr<Volume>> Volume::Open(const Context& ctx, const std::stri
                                                      .buffer_bytes = options.buffer_bytes,
                                                      .peer = options.peer},
                                    *volume->objects_, volume->cache_.get(), log);
-  if (!options.read_only) {
+  const bool in_bulk = volume->objects_->traits().delete_batch > 1;
+  if (!options.read_only && in_bulk) {
+    volume->meta_->SetBulkSliceDeleter(
+        [blocks = volume->blocks_.get()](const Context& deleting,
+                                         std::span<const SliceKey> slices) {
+          return blocks->DeleteSlices(deleting, slices);
+        });
+  } else if (!options.read_only) {
     volume->meta_->SetSliceDeleter(
         [blocks = volume->blocks_.get()](const Context& deleting, SliceKey slice) {
           return blocks->DeleteSlice(deleting, slice);

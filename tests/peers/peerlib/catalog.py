@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from peerlib.base import Peer, PeerError
 from peerlib.bce import BceSdk
 from peerlib.etcd import Etcd
+from peerlib.hdfs import Hdfs
 from peerlib.juicefs import JuiceFs
 from peerlib.kube import Kube
 from peerlib.kubectl import Kubectl
@@ -32,6 +33,7 @@ PEERS: dict[str, Peer] = {
         BceSdk(),
         Volcano(),
         TrainingOperator(),
+        Hdfs(),
     )
 }
 

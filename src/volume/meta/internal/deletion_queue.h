@@ -6,7 +6,6 @@
 #include <thread>
 #include <vector>
 
-#include "base/clock.h"
 #include "base/context.h"
 #include "base/log.h"
 #include "base/mutex.h"
@@ -22,14 +21,17 @@ namespace paddleop::volume {
 // Thread-safe; works on one thread of its own and a few for the objects.
 class DeletionQueue {
  public:
-  DeletionQueue(MetaEngine& engine, Clock& clock, const Logger* log);
+  DeletionQueue(MetaEngine& engine, const Logger* log);
   ~DeletionQueue();
 
   void SetDeleter(MetaStore::SliceDeleter deleter);
+  void SetDeleter(MetaStore::BulkSliceDeleter deleter);
   bool HasDeleter();
   // Queues files and slices; without a deleter, or when the queue is full, they stay in the
   // volume's list.
   void Add(std::span<const DeletedFile> files, std::span<const SliceKey> garbage);
+  // Waits while the queue is half full: for who removes very many files and wants their data gone.
+  Result<void> WaitForRoom(const Context& ctx);
   // Waits until everything queued so far is done.
   Result<void> Drain(const Context& ctx);
 
@@ -39,17 +41,19 @@ class DeletionQueue {
 
  private:
   void Run(const std::stop_token& stop);
+  // Drops the references of all files, and returns the slices that nobody refers to any more.
+  Result<void> ReleaseAll(const Context& ctx, std::span<const DeletedFile> files,
+                          std::vector<SliceKey>& garbage);
   // Drops all references that `file` holds; returns slices without any left.
   Result<std::vector<SliceKey>> ReleaseFiles(const Context& ctx,
                                              std::span<const DeletedFile> files);
 
   MetaEngine& engine_;
-  Clock& clock_;
   const Logger* log_;
 
   Mutex mutex_;
   CondVar changed_;
-  MetaStore::SliceDeleter deleter_ GUARDED_BY(mutex_);
+  MetaStore::BulkSliceDeleter deleter_ GUARDED_BY(mutex_);
   std::deque<DeletedFile> files_ GUARDED_BY(mutex_);
   std::deque<SliceKey> slices_ GUARDED_BY(mutex_);
   bool working_ GUARDED_BY(mutex_) = false;

@@ -32,6 +32,8 @@ class EngineMetaStore final : public MetaStore {
   // lookup.cc
   Result<Entry> Lookup(const Context& ctx, const Caller& caller, Ino parent,
                        std::string_view name) override;
+  Result<std::vector<std::optional<Entry>>> LookupMany(
+      const Context& ctx, std::span<const ChildName> children) override;
   Result<Entry> Resolve(const Context& ctx, const Caller& caller, Ino base,
                         std::string_view path) override;
   Result<Attr> GetAttr(const Context& ctx, Ino ino) override;
@@ -61,6 +63,8 @@ class EngineMetaStore final : public MetaStore {
   // unlink.cc
   Result<void> Unlink(const Context& ctx, const Caller& caller, Ino parent, std::string_view name,
                       bool skip_trash) override;
+  Result<std::uint64_t> UnlinkMany(const Context& ctx, const Caller& caller, Ino parent,
+                                   std::span<const std::string> names, bool skip_trash) override;
   Result<void> Rmdir(const Context& ctx, const Caller& caller, Ino parent, std::string_view name,
                      bool skip_trash) override;
   // rename.cc
@@ -121,6 +125,7 @@ class EngineMetaStore final : public MetaStore {
 
   // maintenance.cc
   void SetSliceDeleter(SliceDeleter deleter) override;
+  void SetBulkSliceDeleter(BulkSliceDeleter deleter) override;
   Result<void> DrainDeletions(const Context& ctx) override;
   Result<std::vector<DeletedFile>> ListDeletedFiles(const Context& ctx, std::size_t limit) override;
   Result<void> RunMaintenance(const Context& ctx, bool ignore_leases) override;
@@ -188,11 +193,6 @@ class EngineMetaStore final : public MetaStore {
                           const Removal& removal, const Timestamp& now, bool keep_edge);
   Result<void> RemoveDirectory(const Context& ctx, MetaTxn& txn, Changes& changes,
                                const Removal& removal, const Timestamp& now, bool keep_edge);
-  // Removes several names of one directory in one transaction; absent names and directories are
-  // passed over. Returns how many went.
-  Result<std::uint64_t> UnlinkMany(const Context& ctx, const Caller& caller, Ino parent,
-                                   std::span<const std::string> names, bool skip_trash);
-
   // -- open.cc --
   bool IsOpen(Ino ino);
   // Ends the life of a file that only its open handles kept.

@@ -47,19 +47,34 @@ void RedisTxn::DeleteEdge(Ino parent, std::string_view name) {
   edges_[parent].insert_or_assign(std::string(name), std::nullopt);
 }
 
+void RedisTxn::DeleteLater(std::string key) {
+  if (raw_ != nullptr) deletes_.push_back(std::move(key));
+}
+
+void RedisTxn::QueueDeletes() {
+  if (deletes_.empty()) return;
+  std::vector<redis::Arg> args = {"DEL"};
+  args.insert(args.end(), deletes_.begin(), deletes_.end());
+  QueueAll(args);
+  deletes_.clear();
+}
+
 void RedisTxn::AddParent(Ino ino, Ino parent, std::int64_t delta) {
+  QueueDeletes();
   Queue({"HINCRBY", engine_.keys().Parents(ino), ToInt(parent), delta});
 }
 
-void RedisTxn::DeleteParents(Ino ino) { Queue({"DEL", engine_.keys().Parents(ino)}); }
+void RedisTxn::DeleteParents(Ino ino) { DeleteLater(engine_.keys().Parents(ino)); }
 
 void RedisTxn::PutSymlink(Ino ino, std::string_view target) {
+  QueueDeletes();
   Queue({"SET", engine_.keys().Symlink(ino), target});
 }
 
-void RedisTxn::DeleteSymlink(Ino ino) { Queue({"DEL", engine_.keys().Symlink(ino)}); }
+void RedisTxn::DeleteSymlink(Ino ino) { DeleteLater(engine_.keys().Symlink(ino)); }
 
 void RedisTxn::PutXattr(Ino ino, std::string_view name, std::string_view value) {
+  QueueDeletes();
   Queue({"HSET", engine_.keys().Xattr(ino), name, value});
 }
 
@@ -67,10 +82,11 @@ void RedisTxn::DeleteXattr(Ino ino, std::string_view name) {
   Queue({"HDEL", engine_.keys().Xattr(ino), name});
 }
 
-void RedisTxn::DeleteXattrs(Ino ino) { Queue({"DEL", engine_.keys().Xattr(ino)}); }
+void RedisTxn::DeleteXattrs(Ino ino) { DeleteLater(engine_.keys().Xattr(ino)); }
 
 void RedisTxn::AppendSlices(Ino ino, std::uint32_t index, std::span<const Slice> slices) {
   if (raw_ == nullptr || slices.empty()) return;
+  QueueDeletes();
   const std::string key = engine_.keys().Chunk(ino, index);
   const std::string records = EncodeSlices(slices);
   std::vector<redis::Arg> args = {"RPUSH", key};
@@ -81,7 +97,7 @@ void RedisTxn::AppendSlices(Ino ino, std::uint32_t index, std::span<const Slice>
 }
 
 void RedisTxn::DeleteChunk(Ino ino, std::uint32_t index) {
-  Queue({"DEL", engine_.keys().Chunk(ino, index)});
+  DeleteLater(engine_.keys().Chunk(ino, index));
 }
 
 // The stored count is one less than the number of records, and absent for zero.
@@ -135,11 +151,11 @@ void RedisTxn::AddQuotaUsage(Ino ino, std::int64_t space, std::int64_t inodes) {
 }
 
 void RedisTxn::QueueDeletion(Ino ino, std::uint64_t length, std::int64_t now) {
-  Queue({"ZADD", engine_.keys().DelFiles(), now, DelFileMember(ino, length)});
+  deletions_.emplace_back(now, DelFileMember(ino, length));
 }
 
 void RedisTxn::ForgetDeletion(Ino ino, std::uint64_t length) {
-  Queue({"ZREM", engine_.keys().DelFiles(), DelFileMember(ino, length)});
+  forgotten_.push_back(DelFileMember(ino, length));
 }
 
 void RedisTxn::Sustain(std::uint64_t sid, Ino ino) {
@@ -148,6 +164,22 @@ void RedisTxn::Sustain(std::uint64_t sid, Ino ino) {
 
 void RedisTxn::Unsustain(std::uint64_t sid, Ino ino) {
   Queue({"SREM", engine_.keys().Sustained(sid), ToInt(ino)});
+}
+
+void RedisTxn::QueueDeletionList() {
+  const std::string key = engine_.keys().DelFiles();
+  if (!deletions_.empty()) {
+    std::vector<redis::Arg> args = {"ZADD", key};
+    for (const auto& [time, member] : deletions_) {
+      args.emplace_back(time);
+      args.emplace_back(member);
+    }
+    QueueAll(args);
+  }
+  if (forgotten_.empty()) return;
+  std::vector<redis::Arg> args = {"ZREM", key};
+  args.insert(args.end(), forgotten_.begin(), forgotten_.end());
+  QueueAll(args);
 }
 
 void RedisTxn::QueueNodes() {
@@ -237,6 +269,8 @@ Result<void> RedisTxn::QueueDirUsage() {
 }
 
 Result<void> RedisTxn::Finish() {
+  QueueDeletes();
+  QueueDeletionList();
   QueueNodes();
   QueueEdges();
   QueueReferences();

@@ -76,6 +76,10 @@ class RedisTxn final : public MetaTxn {
 
   void Queue(std::initializer_list<redis::Arg> args);
   void QueueAll(const std::vector<redis::Arg>& args);
+  // Deletes the key with others in one command, before anything is put under it.
+  void DeleteLater(std::string key);
+  void QueueDeletes();
+  void QueueDeletionList();
   void QueueNodes();
   void QueueEdges();
   void QueueReferences();
@@ -96,6 +100,9 @@ class RedisTxn final : public MetaTxn {
   std::set<Ino> made_;
   std::set<Ino> unmade_;
   std::vector<Ino> uncounted_;
+  std::vector<std::string> deletes_;
+  std::vector<std::pair<std::int64_t, std::string>> deletions_;  // time and member
+  std::vector<std::string> forgotten_;
   std::int64_t space_ = 0;
   std::int64_t inodes_ = 0;
 };

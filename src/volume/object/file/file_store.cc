@@ -195,6 +195,7 @@ Result<ObjectInfo> FileStore::Head(const Context& ctx, std::string_view key) {
   found.key = key;
   found.is_prefix = is_directory;
   found.mtime = FileWalk::ModifiedAt(info);
+  found.owner = FileWalk::OwnerOf(info);
   if (is_directory) return found;
   found.size = static_cast<std::uint64_t>(info.st_size);
   found.etag = FileWalk::Etag(info);

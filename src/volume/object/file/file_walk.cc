@@ -64,6 +64,12 @@ std::chrono::system_clock::time_point FileWalk::ModifiedAt(const struct stat& in
                                                std::chrono::nanoseconds(info.st_mtim.tv_nsec));
 }
 
+FileOwner FileWalk::OwnerOf(const struct stat& info) {
+  return {.mode = static_cast<std::uint16_t>(info.st_mode & 07777),
+          .uid = info.st_uid,
+          .gid = info.st_gid};
+}
+
 Result<void> FileWalk::Run() {
   struct stat info{};
   if (::stat(root_.c_str(), &info) != 0 || !S_ISDIR(info.st_mode)) {
@@ -119,7 +125,8 @@ Result<std::vector<FileWalk::Entry>> FileWalk::ReadEntries(const std::string& di
     if (found == nullptr && errno != 0) return ErrnoFail("read directory {}", path);
     if (found == nullptr) return entries;
     const std::string_view name = found->d_name;
-    if (name == "." || name == ".." || IsTemporary(name)) continue;
+    if (name == "." || name == "..") continue;
+    if (IsTemporary(name) && !options_.unfinished) continue;
     bool is_directory = found->d_type == DT_DIR;
     if (found->d_type == DT_LNK || found->d_type == DT_UNKNOWN) {
       struct stat info{};
@@ -150,6 +157,8 @@ Result<bool> FileWalk::Show(const std::string& key, bool is_directory) {
     return true;
   entry.mtime = ModifiedAt(info);
   entry.is_prefix = is_directory;
+  entry.unfinished = !is_directory && IsTemporary(std::string_view(key).substr(key.rfind('/') + 1));
+  entry.owner = OwnerOf(info);
   if (!is_directory) {
     entry.size = static_cast<std::uint64_t>(info.st_size);
     entry.etag = Etag(info);

@@ -30,6 +30,7 @@ class FileWalk {
   // edited one that kept its size and time.
   static std::string Etag(const struct stat& info);
   static std::chrono::system_clock::time_point ModifiedAt(const struct stat& info);
+  static FileOwner OwnerOf(const struct stat& info);
 
  private:
   struct Entry {

@@ -1,0 +1,361 @@
+#!/usr/bin/env python3
+"""Imports and removals beside `juicefs sync` and `juicefs rmr`, in one run on one machine.
+
+    bench/import.py [--share 1] [--rows imagenet,small,directory,big] [--keep DIR] [--no-build]
+
+Prints a table: rates, the ratio to the peer, the share of the ceiling (wrk reading each object once
+and writing the packed blocks), CPU seconds of the client, resident memory, Redis commands and PUTs
+per file. Fails if a bar is missed. Builds the programs it needs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import resource
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+BIN = ROOT / "build" / "release" / "bin"
+PEER = ROOT / "tests" / "peers" / "peer"
+
+
+class Served:
+    """A peer for as long as this lives."""
+
+    def __init__(self, name: str, *options: str) -> None:
+        self.process = subprocess.Popen(
+            [PEER, "serve", name, *options], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        if not line:
+            sys.exit(f"bench/import.py: {name} did not start")
+        self.facts: dict[str, Any] = json.loads(line)
+
+    def stop(self) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+        self.process.wait()
+
+
+@dataclass
+class Cost:
+    seconds: float
+    cpu: float
+    resident: float  # MB
+    commands: int
+    output: str
+
+
+@dataclass
+class Bench:
+    share: float
+    directory: Path
+    redis: Served = field(init=False)
+    minio: Served = field(init=False)
+    juicefs: str = field(init=False)
+    failed: list[str] = field(default_factory=list)
+    database: int = 0
+
+    def __post_init__(self) -> None:
+        self.redis = Served("redis")
+        self.minio = Served("minio", "--bucket", "source", "--bucket", "blocks", "--bucket", "wrk")
+        path = subprocess.run([PEER, "path", "juicefs"], check=True, capture_output=True, text=True)
+        self.juicefs = path.stdout.strip() + "/juicefs"
+        self._make_public()
+
+    def stop(self) -> None:
+        self.redis.stop()
+        self.minio.stop()
+
+    def _make_public(self) -> None:
+        """wrk does not sign: anyone may read and write what it uses."""
+        import boto3
+        import botocore.config
+
+        s3 = boto3.client(
+            "s3",
+            endpoint_url=self.minio.facts["endpoint"],
+            aws_access_key_id=self.minio.facts["access_key"],
+            aws_secret_access_key=self.minio.facts["secret_key"],
+            region_name="us-east-1",
+            config=botocore.config.Config(proxies={}),
+        )
+        for bucket in ("source", "wrk"):
+            statement = {
+                "Effect": "Allow",
+                "Principal": {"AWS": ["*"]},
+                "Action": ["s3:GetObject", "s3:PutObject"],
+                "Resource": [f"arn:aws:s3:::{bucket}/*"],
+            }
+            policy = {"Version": "2012-10-17", "Statement": [statement]}
+            s3.put_bucket_policy(Bucket=bucket, Policy=json.dumps(policy))
+
+    def environment(self) -> dict[str, str]:
+        facts = self.minio.facts
+        return {
+            **os.environ,
+            "ACCESS_KEY": facts["access_key"],
+            "SECRET_KEY": facts["secret_key"],
+            "SAMPLEFS_STATE_DIR": str(self.directory / "state"),
+            "HOME": str(self.directory),
+            "NO_PROXY": "*",
+        }
+
+    def host(self) -> str:
+        return str(self.minio.facts["endpoint"]).removeprefix("http://")
+
+    def uri(self, kind: str) -> str:
+        return f"minio://{self.host()}/source/{kind}/"
+
+    def with_keys(self, uri: str) -> str:
+        facts = self.minio.facts
+        return uri.replace("minio://", f"minio://{facts['access_key']}:{facts['secret_key']}@")
+
+    def commands(self) -> int:
+        out = subprocess.run(
+            ["redis-cli", "-p", str(self.redis.facts["port"]), "info", "stats"],
+            check=True, capture_output=True, text=True,
+        )
+        found = re.search(r"total_commands_processed:(\d+)", out.stdout)
+        assert found
+        return int(found[1])
+
+    def run(self, argv: list[str], accept: tuple[int, ...] = (0,)) -> Cost:
+        before = self.commands()
+        start = time.monotonic()
+        with tempfile.TemporaryFile() as out:
+            process = subprocess.Popen(
+                argv, stdout=out, stderr=subprocess.STDOUT, env=self.environment()
+            )
+            _, status, usage = os.wait4(process.pid, 0)
+            process.returncode = os.waitstatus_to_exitcode(status)
+            seconds = time.monotonic() - start
+            out.seek(0)
+            text = out.read().decode(errors="replace")
+        if process.returncode not in accept:
+            sys.exit(f"{' '.join(argv)} ended with {process.returncode}:\n{text[-2000:]}")
+        return Cost(
+            seconds, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1000,
+            self.commands() - before, text,
+        )
+
+    def volume(self) -> str:
+        """A new, empty volume of the official client's making."""
+        self.database += 1
+        url = f"redis://127.0.0.1:{self.redis.facts['port']}/{self.database}"
+        facts = self.minio.facts
+        self.run([self.juicefs, "format", url, f"volume-{self.database}", "--storage", "minio",
+                  "--bucket", f"{facts['endpoint']}/blocks", "--access-key", facts["access_key"],
+                  "--secret-key", facts["secret_key"], "--trash-days", "0"])
+        return url
+
+    def theirs(self, url: str, source: str) -> Cost:
+        name = f"volume{self.database}"
+        os.environ[name] = url
+        return self.run([self.juicefs, "sync", "--no-https", self.with_keys(source),
+                         f"jfs://{name}/all/", "--threads", "10"])
+
+    def ours(self, url: str, source: str) -> tuple[Cost, dict[str, Any]]:
+        cost = self.run([str(BIN / "samplefs"), "sync", url, source, "--to", "/all",
+                         "--json"])
+        return cost, json.loads(cost.output.strip().splitlines()[-1])
+
+    def wrk(self, script: str, seconds: int) -> float:
+        """Requests a second."""
+        with tempfile.NamedTemporaryFile("w", suffix=".lua") as file:
+            file.write(script)
+            file.flush()
+            out = subprocess.run(
+                ["wrk", "-t1", "-c16", f"-d{seconds}s", "-s", file.name,
+                 self.minio.facts["endpoint"]],
+                check=True, capture_output=True, text=True, env={**os.environ, "NO_PROXY": "*"},
+            ).stdout
+        if "Non-2xx" in out:
+            sys.exit(f"wrk: {out}")
+        found = re.search(r"Requests/sec:\s+([\d.]+)", out)
+        assert found
+        return float(found[1])
+
+    def get_rate(self, paths: list[str], ranged: bool = False) -> float:
+        names = self.directory / "paths.txt"
+        names.write_text("\n".join(paths) + "\n")
+        header = 'h["Range"] = string.format("bytes=%d-%d", (i % 16) * 4194304, ' \
+                 "(i % 16 + 1) * 4194304 - 1)" if ranged else ""
+        return self.wrk(
+            f"""local paths, i, h = {{}}, 0, {{}}
+            for line in io.lines("{names}") do paths[#paths + 1] = line end
+            request = function()
+              i = i + 1
+              {header}
+              return wrk.format("GET", paths[i % #paths + 1], h)
+            end""", 6)
+
+    def put_rate(self) -> float:
+        return self.wrk(
+            """local body, i = string.rep("0123456789abcdef", 262144), 0
+            request = function()
+              i = i + 1
+              return wrk.format("PUT", "/wrk/block-" .. (i % 64), {}, body)
+            end""", 6)
+
+    def bar(self, what: str, value: float, least: float | None = None,
+            most: float | None = None) -> str:
+        good = (least is None or value >= least) and (most is None or value <= most)
+        if not good:
+            self.failed.append(f"{what}: {value:.3g}, the bar is {least or most}")
+        return f"{value:.3g}{'' if good else ' (!)'}"
+
+
+def show(*columns: object) -> None:
+    print("  ".join(str(column) for column in columns), flush=True)
+
+
+def make_data(bench: Bench, kind: str, uri: str) -> None:
+    bench.run([str(BIN / "bench_data"), kind, uri, str(bench.share)])
+
+
+def paths_of(kind: str, share: float) -> list[str]:
+    small = kind == "small"
+    files = int(share * (50_000 if small else 20_000))
+    directories = 50 if small else 100
+    ending = "bin" if small else "jpg"
+    return [f"/source/{kind}/n{i % directories:04}/{i:06}.{ending}" for i in range(files)]
+
+
+def import_row(bench: Bench, kind: str, times: float, of_ceiling: float, puts: float) -> str:
+    """One import from MinIO; returns our volume's URL."""
+    make_data(bench, kind, bench.uri(kind))
+    paths = paths_of(kind, bench.share)
+    theirs = bench.theirs(bench.volume(), bench.uri(kind))
+    url = bench.volume()
+    ours, report = bench.ours(url, bench.uri(kind))
+    files = report["files"]["copied"]
+    assert files == len(paths), report
+    objects = report["uploads"]["objects"]
+    gets, blocks = bench.get_rate(paths), bench.put_rate()
+    ceiling = files / (files / gets + report["uploads"]["bytes"] / 4194304 / blocks)
+    mine, other = files / ours.seconds, files / theirs.seconds
+    show(f"import {kind}: {mine:.0f} files/s, juicefs {other:.0f}, ceiling {ceiling:.0f}"
+         f" (GET {gets:.0f}/s, PUT {blocks:.0f}/s)")
+    show("   times the peer", bench.bar(f"{kind} rate", mine / other, least=times),
+         "| of the ceiling", bench.bar(f"{kind} ceiling", mine / ceiling, least=of_ceiling),
+         "| CPU s", f"{ours.cpu:.1f} and {theirs.cpu:.1f}, ratio",
+         bench.bar(f"{kind} CPU", ours.cpu / theirs.cpu, most=0.25),
+         "| Redis commands per file", bench.bar(f"{kind} commands", ours.commands / files, most=4),
+         f"and {theirs.commands / files:.1f}",
+         "| PUTs per file", bench.bar(f"{kind} PUTs", objects / files, most=puts),
+         "| resident MB", bench.bar(f"{kind} memory", ours.resident, most=100),
+         f"and {theirs.resident:.0f}")
+    return url
+
+
+def again_row(bench: Bench, url: str, kind: str) -> None:
+    peer_url = bench.volume()
+    bench.theirs(peer_url, bench.uri(kind))
+    theirs = bench.theirs(peer_url, bench.uri(kind))
+    ours, report = bench.ours(url, bench.uri(kind))
+    assert report["files"]["copied"] == 0 and report["bytes"]["read"] == 0, report
+    show(f"second import of {kind}: {ours.seconds:.2f} s, juicefs {theirs.seconds:.2f} s, times the "
+         "peer", bench.bar("second import", theirs.seconds / ours.seconds, least=3))
+
+
+def directory_row(bench: Bench) -> None:
+    source = bench.directory / "small"
+    make_data(bench, "small", f"file://{source}/")
+    theirs = bench.theirs(bench.volume(), f"{source}/")
+    ours, report = bench.ours(bench.volume(), str(source))
+    files = report["files"]["copied"]
+    show(f"import small from a directory: {files / ours.seconds:.0f} files/s, juicefs "
+         f"{files / theirs.seconds:.0f}, times the peer",
+         bench.bar("directory rate", theirs.seconds / ours.seconds, least=20),
+         "| resident MB", bench.bar("directory memory", ours.resident, most=100))
+    shutil.rmtree(source)
+
+
+def big_row(bench: Bench) -> None:
+    make_data(bench, "big", bench.uri("big"))
+    theirs = bench.theirs(bench.volume(), bench.uri("big"))
+    ours, report = bench.ours(bench.volume(), bench.uri("big"))
+    size = report["bytes"]["copied"] / 1e6
+    gets = bench.get_rate([f"/source/big/part-{i}" for i in range(4)], ranged=True)
+    blocks = size * 1e6 / 4194304
+    ceiling = size / (blocks / gets + blocks / bench.put_rate())
+    mine, other = size / ours.seconds, size / theirs.seconds
+    show(f"import big: {mine:.0f} MB/s, juicefs {other:.0f}, ceiling {ceiling:.0f}; times the peer",
+         bench.bar("big rate", mine / other, least=1.3),
+         "| of the ceiling", bench.bar("big ceiling", mine / ceiling, least=0.75),
+         "| resident MB", bench.bar("big memory", ours.resident, most=100),
+         f"and {theirs.resident:.0f}")
+
+
+def rmr_row(bench: Bench, packed: str, files: int) -> None:
+    peer_url = bench.volume()
+    bench.theirs(peer_url, bench.uri("imagenet"))
+    mount = bench.directory / "mnt"
+    mount.mkdir(exist_ok=True)
+    bench.run([bench.juicefs, "mount", "-d", peer_url, str(mount), "--no-usage-report",
+               "--cache-dir", str(bench.directory / "cache"),
+               "--log", str(bench.directory / "mount.log")])
+    try:
+        theirs = bench.run([bench.juicefs, "rmr", str(mount / "all")])
+    finally:
+        bench.run([bench.juicefs, "umount", str(mount)])
+    ours = bench.run([str(BIN / "samplefs"), "rmr", packed, "all", "--skip-trash", "--json"])
+    report = json.loads(ours.output.strip().splitlines()[-1])
+    names_time = report.get("namesSeconds", ours.seconds)
+    gc = json.loads(bench.run([str(BIN / "samplefs"), "gc", packed, "--json"]).output.splitlines()[-1])
+    assert gc["objects"] == 0 and gc["pendingSlices"] == 0 and gc["pendingFiles"] == 0, gc
+    show(f"rmr of imagenet: {files / names_time:.0f} files/s, juicefs {files / theirs.seconds:.0f}, "
+         "times the peer", bench.bar("rmr rate", theirs.seconds / names_time, least=10),
+         "| with all objects deleted, times the names alone",
+         bench.bar("rmr objects", ours.seconds / names_time, most=2))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--share", type=float, default=1.0, help="of the full data sets")
+    parser.add_argument("--rows", default="imagenet,small,directory,big")
+    parser.add_argument("--keep", help="use this directory and leave it")
+    parser.add_argument("--no-build", action="store_true", help="use the programs that are there")
+    arguments = parser.parse_args()
+    if not arguments.no_build:
+        subprocess.run(["make", "-s", "build/release/build.ninja"], cwd=ROOT, check=True)
+        subprocess.run(["cmake", "--build", "--preset", "release", "--target", "samplefs",
+                        "bench_data"], cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
+    rows = arguments.rows.split(",")
+    directory = Path(arguments.keep or tempfile.mkdtemp(prefix="import-bench-"))
+    directory.mkdir(exist_ok=True)
+    bench = Bench(arguments.share, directory)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (4096, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+    try:
+        if "imagenet" in rows:
+            url = import_row(bench, "imagenet", 2.5, 0.75, 0.04)
+            again_row(bench, url, "imagenet")
+            rmr_row(bench, url, int(20_000 * arguments.share))
+        if "small" in rows:
+            import_row(bench, "small", 6, 0.6, 0.002)
+        if "directory" in rows:
+            directory_row(bench)
+        if "big" in rows:
+            big_row(bench)
+    finally:
+        bench.stop()
+        if not arguments.keep:
+            shutil.rmtree(directory, ignore_errors=True)
+    if bench.failed:
+        sys.exit("below the bar:\n  " + "\n  ".join(bench.failed))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,160 @@
+#include "volume/data/import.h"
+
+#include <optional>
+#include <thread>
+
+#include "base/crypto.h"
+#include "base/mutex.h"
+#include "base/thread_pool.h"
+#include "volume/data/internal/import_commit.h"
+#include "volume/data/internal/import_journal.h"
+#include "volume/data/internal/import_plan.h"
+#include "volume/data/internal/import_state.h"
+#include "volume/data/internal/import_transfer.h"
+
+namespace paddleop::volume::data {
+namespace {
+
+// Deletes what imports that were killed had stored and not committed.
+Result<void> Reclaim(const Context& ctx, Volume& volume, ImportJournal& journal,
+                     const Logger& log) {
+  std::set<SliceKey> unused = journal.abandoned();
+  if (!unused.empty()) {
+    std::set<std::uint64_t> referred;
+    const auto note = [&](std::uint64_t id) { referred.insert(id); };
+    std::set<std::uint64_t> ids;
+    for (const SliceKey& slice : unused) ids.insert(slice.id);
+    RETURN_IF_ERROR(volume.meta().ScanChunks(
+        ctx, [&](Ino, std::uint32_t, const std::vector<Slice>& slices) -> Result<void> {
+          for (const Slice& slice : slices) {
+            if (ids.contains(slice.id)) note(slice.id);
+          }
+          return {};
+        }));
+    RETURN_IF_ERROR(
+        volume.meta().ScanDelayedSlices(ctx, [&](SliceKey slice, std::int64_t) -> Result<void> {
+          if (ids.contains(slice.id)) note(slice.id);
+          return {};
+        }));
+    std::erase_if(unused, [&](const SliceKey& slice) { return referred.contains(slice.id); });
+    for (const SliceKey& slice : unused) RETURN_IF_ERROR(volume.blocks().DeleteSlice(ctx, slice));
+    log.Info(ctx, "cleaned up after an import that was killed",
+             {{"slices", journal.abandoned().size()}, {"deleted", unused.size()}});
+  }
+  journal.ForgetAbandoned();
+  return {};
+}
+
+void TransferAll(ImportState& state, ImportJournal* journal) {
+  Committer committer(state, journal);
+  {
+    Transfer transfer(state, journal,
+                      [&](StoredFiles stored) { committer.Put(std::move(stored)); });
+    ImportPlanner planner(state, transfer, committer);
+    if (auto planned = planner.Run(); !planned) state.Abort(std::move(planned).error());
+  }
+  committer.Finish();
+}
+
+// Tells those who hold a view of the tree that it has changed.
+Result<void> MarkTreeChanged(Volume& volume) {
+  const Context ctx = Context::Background().WithTimeout(std::chrono::seconds(30));
+  return volume.meta().SetXattr(ctx, kRootIno, kTreeVersionXattr, RandomUuid(), XattrMode::kAny);
+}
+
+void Work(ImportState& state) {
+  std::unique_ptr<ImportJournal> journal;
+  if (!state.options.journal_dir.empty() && !state.options.dry) {
+    auto opened = ImportJournal::Open(state.options.journal_dir + "/" +
+                                      state.volume.setting().uuid + "/import");
+    if (!opened) {
+      return state.Abort(std::move(opened).error().Wrap("keep the journal of uploads"));
+    }
+    journal = *std::move(opened);
+  }
+  {
+    std::jthread reclaiming;
+    if (journal) {
+      reclaiming = std::jthread([&] {
+        SetThreadName("import-reclaim");
+        auto done = Reclaim(state.ctx(), state.volume, *journal, state.log);
+        if (!done && !state.aborted()) {
+          state.log.Warn(state.ctx(), "objects that a killed import left stay for the next one",
+                         {{"error", done.error().message()}});
+        }
+      });
+    }
+    TransferAll(state, journal.get());
+  }
+  if (state.options.dry || state.copied_files + state.deleted_files + state.made_directories == 0)
+    return;
+  if (auto marked = MarkTreeChanged(state.volume); !marked) {
+    state.log.Warn(state.ctx(), "mounts that are read-only may not see the change by themselves",
+                   {{"error", marked.error().message()}});
+  }
+}
+
+}  // namespace
+
+Result<void> ImportOptions::Validate() const {
+  if (threads < 1 || threads > 512) {
+    return Fail(Code::kInvalid, "threads is {}; give 1 to 512", threads);
+  }
+  if (parts < 1 || part >= parts) {
+    return Fail(Code::kInvalid, "part {} of {}: parts are counted from 0", part, parts);
+  }
+  if (!start.empty() && !end.empty() && start > end) {
+    return Fail(Code::kInvalid, "start \"{}\" lies behind end \"{}\"", start, end);
+  }
+  if (update && force_update) {
+    return Fail(Code::kInvalid, "update and force-update contradict each other");
+  }
+  if (delete_src && delete_dst) {
+    return Fail(Code::kInvalid,
+                "delete-src and delete-dst together would empty both sides on the second run");
+  }
+  for (const FilterRule& rule : rules) {
+    if (rule.pattern.empty()) {
+      return Fail(Code::kInvalid, "an {} pattern is empty", rule.include ? "include" : "exclude");
+    }
+  }
+  return {};
+}
+
+ImportReport Import(const Context& ctx, Volume& volume, const Source& source,
+                    const ImportOptions& options, const Logger& log) {
+  ImportReport report;
+  report.result = options.Validate();
+  if (report.result && options.delete_dst && !source.single.empty()) {
+    report.result =
+        Fail(Code::kInvalid, "{} is one file: delete-dst would remove all others", source.uri);
+  }
+  if (!report.result) return report;
+
+  ImportState state(ctx, volume, source, options, log);
+  Mutex mutex;
+  CondVar changed;
+  bool done = false;
+  std::jthread worker([&] {
+    SetThreadName("import");
+    Work(state);
+    MutexLock lock(mutex);
+    done = true;
+    changed.notify_all();
+  });
+  for (;;) {
+    MutexLock lock(mutex);
+    if (changed.wait_for(lock, options.progress_interval, [&] { return done; })) break;
+    lock.unlock();
+    if (options.on_progress) options.on_progress(state.Snapshot());
+    lock.lock();
+  }
+  worker.join();
+  report.progress = state.Snapshot();
+  if (options.on_progress) options.on_progress(report.progress);
+  report.failures = state.TakeFailures();
+  report.result = state.Reason();
+  return report;
+}
+
+}  // namespace paddleop::volume::data

@@ -1,0 +1,122 @@
+#include "volume/data/internal/import_remove.h"
+
+#include <algorithm>
+
+namespace paddleop::volume::data {
+namespace {
+
+constexpr std::size_t kPage = 1000;
+constexpr std::size_t kNamesPerCall = 300;
+
+std::string Join(std::string_view path, std::string_view name) {
+  std::string joined(path);
+  if (!joined.empty()) joined += '/';
+  return joined.append(name);
+}
+
+bool IsBelow(std::string_view key, std::string_view directory) {
+  return directory.empty() || (key.size() > directory.size() && key.starts_with(directory) &&
+                               key[directory.size()] == '/');
+}
+
+}  // namespace
+
+Result<void> ExtraneousRemover::Saw(std::string_view key) {
+  while (!IsBelow(key, levels_.back().path)) RETURN_IF_ERROR(Leave());
+  for (;;) {
+    const std::size_t start = levels_.back().path.empty() ? 0 : levels_.back().path.size() + 1;
+    const std::size_t slash = key.find('/', start);
+    const std::string_view name = key.substr(start, slash - start);
+    if (!name.empty()) {
+      auto& seen = levels_.back().seen;
+      const std::uint64_t hash = StableHash(name);
+      if (seen.empty() || seen.back() != hash) seen.push_back(hash);
+    }
+    if (slash == std::string_view::npos || name.empty()) return {};
+    levels_.push_back({.path = std::string(key.substr(0, slash)), .seen = {}});
+  }
+}
+
+Result<void> ExtraneousRemover::Finish() {
+  while (!levels_.empty()) RETURN_IF_ERROR(Leave());
+  return {};
+}
+
+Result<void> ExtraneousRemover::Leave() {
+  Level level = std::move(levels_.back());
+  levels_.pop_back();
+  if (StableHash(level.path) % state_.options.parts != state_.options.part) return {};
+  std::sort(level.seen.begin(), level.seen.end());
+  return Sweep(level.path, level.seen);
+}
+
+bool ExtraneousRemover::Selects(std::string_view path) const {
+  return InRange(path, state_.options.start, state_.options.end) && filter_.Wants(path);
+}
+
+Result<void> ExtraneousRemover::Sweep(const std::string& path,
+                                      const std::vector<std::uint64_t>& seen) {
+  MetaStore& meta = state_.volume.meta();
+  const Context& ctx = state_.ctx();
+  if (root_ == kNoIno) return {};
+  auto directory = meta.Resolve(ctx, {}, root_, path);
+  if (!directory) {
+    const Code code = directory.error().code();
+    if (code == Code::kNotFound || code == Code::kNotDirectory) return {};
+    return std::unexpected(std::move(directory).error());
+  }
+  if (directory->attr.type != FileType::kDirectory) return {};
+  std::string cursor;
+  do {
+    ASSIGN_OR_RETURN(const DirPage page,
+                     meta.ReadDir(ctx, {}, directory->ino, cursor, kPage, false));
+    std::vector<std::string> names;
+    for (const DirEntry& entry : page.entries) {
+      if (std::binary_search(seen.begin(), seen.end(), StableHash(entry.name))) continue;
+      const std::string below = Join(path, entry.name);
+      if (entry.type == FileType::kDirectory) {
+        RETURN_IF_ERROR(RemoveDirectory(directory->ino, below, entry.name));
+      } else if (Selects(below)) {
+        names.push_back(entry.name);
+      }
+    }
+    if (state_.options.dry) state_.deleted_files += names.size();
+    for (std::size_t at = 0; at < names.size() && !state_.options.dry; at += kNamesPerCall) {
+      const std::size_t count = std::min(kNamesPerCall, names.size() - at);
+      ASSIGN_OR_RETURN(const std::uint64_t gone,
+                       meta.UnlinkMany(ctx, state_.options.caller, directory->ino,
+                                       std::span(names).subspan(at, count), false));
+      state_.deleted_files += gone;
+    }
+    cursor = page.next;
+  } while (!cursor.empty());
+  return {};
+}
+
+Result<void> ExtraneousRemover::RemoveDirectory(Ino parent, const std::string& path,
+                                                const std::string& name) {
+  MetaStore& meta = state_.volume.meta();
+  const ImportOptions& options = state_.options;
+  const bool all = filter_.empty() && options.start.empty() && options.end.empty();
+  if (all && options.dry) {
+    ++state_.deleted_files;
+    return {};
+  }
+  if (all) {
+    ASSIGN_OR_RETURN(const RemoveTreeDone done,
+                     meta.RemoveTree(state_.ctx(), options.caller, parent, name, {}));
+    state_.deleted_files += done.removed;
+    return {};
+  }
+  if (!filter_.Wants(path + "/")) return {};
+  RETURN_IF_ERROR(Sweep(path, {}));
+  if (options.dry) return {};
+  auto gone = meta.Rmdir(state_.ctx(), options.caller, parent, name);
+  // The filters keep something in it.
+  if (!gone && gone.error().code() == Code::kNotEmpty) return {};
+  RETURN_IF_ERROR(gone);
+  ++state_.deleted_files;
+  return {};
+}
+
+}  // namespace paddleop::volume::data
