@@ -13,7 +13,10 @@ namespace paddleop::cmd {
 // Exit codes of both programs: 0 done, 1 failed, 2 wrong usage, 3 partly done.
 using Run = std::function<int()>;
 
+// apply, get, describe, logs and delete.
+void AddClient(CLI::App& app, Run& run);
 void AddCrds(CLI::App& app, Run& run);
 void AddManager(CLI::App& app, Run& run);
+void AddStandalone(CLI::App& app, Run& run);
 
 }  // namespace paddleop::cmd

@@ -8,7 +8,9 @@ int main(int argc, char** argv) {
   app.require_subcommand(1);
   paddleop::cmd::Run run;
   paddleop::cmd::AddManager(app, run);
+  paddleop::cmd::AddStandalone(app, run);
   paddleop::cmd::AddCrds(app, run);
+  paddleop::cmd::AddClient(app, run);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {

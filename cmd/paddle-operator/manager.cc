@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "base/metrics.h"
 #include "commands.h"
+#include "controllers.h"
 #include "controllers/common/caches.h"
 #include "controllers/paddlejob/controller.h"
 #include "kube/client/cluster_config.h"
@@ -57,10 +58,8 @@ kube::ManagerOptions ManagerOptions(const Flags& flags, const kube::ClusterConfi
   return options;
 }
 
-Result<void> Work(const Flags& flags, const Logger& log) {
-  const StopOnSignal signals;
-  const Context ctx = Context::Background().WithStop(signals.token());
-  MetricsRegistry metrics;
+Result<void> Work(const Context& ctx, const Flags& flags, const Logger& log,
+                  MetricsRegistry& metrics) {
   ASSIGN_OR_RETURN(auto config, kube::LoadClusterConfig(flags.kubeconfig, flags.context));
   const auto manager_options = ManagerOptions(flags, config);
   ASSIGN_OR_RETURN(auto client, kube::HttpClusterClient::Create(std::move(config), {}, metrics));
@@ -128,6 +127,15 @@ void AddFlags(CLI::App& app, Flags& flags) {
 
 }  // namespace
 
+Result<void> RunAllControllers(const Context& ctx, const std::string& kubeconfig, const Logger& log,
+                               MetricsRegistry& metrics) {
+  Flags flags;
+  flags.kubeconfig = kubeconfig;
+  flags.metrics_address = "0";
+  flags.health_address = "0";
+  return Work(ctx, flags, log, metrics);
+}
+
 void AddManager(CLI::App& app, Run& run) {
   auto flags = std::make_shared<Flags>();
   CLI::App* command = app.add_subcommand("manager", "Run the controllers");
@@ -139,7 +147,9 @@ void AddManager(CLI::App& app, Run& run) {
       auto level = ParseLogLevel(flags->development ? "debug" : flags->log_level);
       if (!level) return Failed(level.error());
       const Logger log(*level);
-      auto done = Work(*flags, log);
+      const StopOnSignal signals;
+      MetricsRegistry metrics;
+      auto done = Work(Context::Background().WithStop(signals.token()), *flags, log, metrics);
       return done ? 0 : Failed(done.error());
     };
   });

@@ -17,7 +17,7 @@ namespace paddleop::net {
 // ends when the data is there, the context's deadline passes (kDeadline) or its caller stops
 // (kCancelled). After any error the stream is unusable.
 //
-// Not thread-safe, except Shutdown().
+// One thread may read while another one writes; otherwise not thread-safe, except Shutdown().
 class Stream {
  public:
   virtual ~Stream() = default;

@@ -242,7 +242,7 @@ class Pass {
     if (job_.spec.elastic && settings_.etcd_servers.empty()) {
       Reject("EtcdMissing",
              "an elastic job needs etcd: start the manager with --etcd-server=HOST:PORT "
-             "(deploy/elastic has one)");
+             "(deploy/elastic/etcd.yaml has one)");
       return false;
     }
     if (first_look && !job_.spec.CleaningWordKnown()) {

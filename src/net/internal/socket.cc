@@ -51,7 +51,10 @@ Result<void> Socket::Wait(const Context& ctx, short events) {
       // moment.
       std::uint64_t count = 0;
       [[maybe_unused]] const auto drained = ::read(wake_.get(), &count, sizeof(count));
-      RETURN_IF_ERROR(Check(ctx));
+      if (auto checked = Check(ctx); !checked) {
+        Wake();  // it may have been meant for the other one as well, who reads or writes
+        return checked;
+      }
     }
     if (fds[0].revents != 0) return {};
   }

@@ -10,9 +10,11 @@
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <utility>
 
+#include "base/mutex.h"
 #include "base/posix.h"
 
 namespace paddleop::net::internal {
@@ -221,41 +223,40 @@ class TlsStream final : public Stream {
 
   Result<void> Handshake(const Context& ctx) {
     for (;;) {
-      ERR_clear_error();
-      const int done = SSL_connect(ssl_.get());
-      if (done == 1) return {};
+      const Outcome outcome = Try([this] { return SSL_connect(ssl_.get()); });
+      if (outcome.done == 1) return {};
       const long verdict = SSL_get_verify_result(ssl_.get());
-      if (SSL_get_error(ssl_.get(), done) == SSL_ERROR_SSL && verdict != X509_V_OK) {
+      if (outcome.error == SSL_ERROR_SSL && verdict != X509_V_OK) {
         broken_ = true;
         return Fail(Code::kPermission, "TLS with {}: its certificate is not accepted: {}",
                     socket_->peer(), X509_verify_cert_error_string(verdict));
       }
-      RETURN_IF_ERROR(WaitAfter(ctx, "TLS handshake with", done));
+      RETURN_IF_ERROR(WaitAfter(ctx, "TLS handshake with", outcome));
     }
   }
 
   Result<std::size_t> Read(const Context& ctx, std::span<char> out) override {
     RETURN_IF_ERROR(socket_->Check(ctx));
     for (;;) {
-      ERR_clear_error();
       std::size_t got = 0;
-      const int done = SSL_read_ex(ssl_.get(), out.data(), out.size(), &got);
-      if (done == 1) return got;
-      if (SSL_get_error(ssl_.get(), done) == SSL_ERROR_ZERO_RETURN) return 0;
-      RETURN_IF_ERROR(WaitAfter(ctx, "read from", done));
+      const Outcome outcome =
+          Try([&] { return SSL_read_ex(ssl_.get(), out.data(), out.size(), &got); });
+      if (outcome.done == 1) return got;
+      if (outcome.error == SSL_ERROR_ZERO_RETURN) return 0;
+      RETURN_IF_ERROR(WaitAfter(ctx, "read from", outcome));
     }
   }
 
   Result<void> WriteAll(const Context& ctx, std::string_view bytes) override {
     RETURN_IF_ERROR(socket_->Check(ctx));
     while (!bytes.empty()) {
-      ERR_clear_error();
       std::size_t written = 0;
-      const int done = SSL_write_ex(ssl_.get(), bytes.data(), bytes.size(), &written);
-      if (done == 1) {
+      const Outcome outcome =
+          Try([&] { return SSL_write_ex(ssl_.get(), bytes.data(), bytes.size(), &written); });
+      if (outcome.done == 1) {
         bytes.remove_prefix(written);
       } else {
-        RETURN_IF_ERROR(WaitAfter(ctx, "write to", done));
+        RETURN_IF_ERROR(WaitAfter(ctx, "write to", outcome));
       }
     }
     return {};
@@ -275,14 +276,32 @@ class TlsStream final : public Stream {
   }
 
  private:
-  // After an OpenSSL call returned `done`: waits until it is worth repeating, or says why it is
-  // not.
-  Result<void> WaitAfter(const Context& ctx, std::string_view doing, int done) {
-    const int error_number = errno;
-    const int error = SSL_get_error(ssl_.get(), done);
+  struct Outcome {
+    int done = 0;          // what OpenSSL returned
+    int error = 0;         // what that means, if it is not 1
+    int error_number = 0;  // errno
+  };
+
+  // One call of OpenSSL, which never waits. The session belongs to one thread at a time, so that a
+  // reader and a writer do not meet in it.
+  template <class Call>
+  Outcome Try(Call call) {
+    MutexLock lock(mutex_);
+    ERR_clear_error();
+    Outcome outcome;
+    outcome.done = call();
+    outcome.error_number = errno;
+    if (outcome.done != 1) outcome.error = SSL_get_error(ssl_.get(), outcome.done);
+    return outcome;
+  }
+
+  // After a call that is not done: waits until it is worth repeating, or says why it is not.
+  Result<void> WaitAfter(const Context& ctx, std::string_view doing, const Outcome& outcome) {
+    const int error_number = outcome.error_number;
+    const int error = outcome.error;
     if (error == SSL_ERROR_WANT_READ || error == SSL_ERROR_WANT_WRITE) {
       auto waited = socket_->Wait(ctx, error == SSL_ERROR_WANT_READ ? POLLIN : POLLOUT);
-      broken_ = !waited;
+      if (!waited) broken_ = true;
       return waited;
     }
     broken_ = true;
@@ -300,7 +319,8 @@ class TlsStream final : public Stream {
 
   std::unique_ptr<Socket> socket_;
   SslSession ssl_;
-  bool broken_ = false;
+  Mutex mutex_;  // held for single calls of OpenSSL
+  std::atomic<bool> broken_ = false;
 };
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include "volume/cache/cache_options.h"
 
+#include <glob.h>
 #include <unistd.h>
 
 #include <charconv>
@@ -17,15 +18,30 @@ constexpr std::pair<std::string_view, ChecksumLevel> kChecksumLevels[] = {
     {"extend", ChecksumLevel::kExtend},
 };
 
+void AddMatches(const std::string& pattern, std::vector<std::string>& paths);
+
 std::vector<std::string> SplitLevel(const std::string& text) {
   const char separator = text.find(':') == std::string::npos ? ',' : ':';
   std::vector<std::string> parts;
   for (std::size_t at = 0; at <= text.size();) {
     const std::size_t end = std::min(text.find(separator, at), text.size());
-    if (end > at) parts.push_back(text.substr(at, end - at));
+    if (end > at) AddMatches(text.substr(at, end - at), parts);
     at = end + 1;
   }
   return parts;
+}
+
+// Directories that match a pattern; what is no pattern, or matches nothing, stands for itself.
+void AddMatches(const std::string& pattern, std::vector<std::string>& paths) {
+  if (pattern.find_first_of("*?[") != std::string::npos) {
+    glob_t found{};
+    const int result = ::glob(pattern.c_str(), GLOB_ONLYDIR, nullptr, &found);
+    for (std::size_t i = 0; result == 0 && i < found.gl_pathc; ++i)
+      paths.emplace_back(found.gl_pathv[i]);
+    ::globfree(&found);
+    if (result == 0) return;
+  }
+  paths.push_back(pattern);
 }
 
 Result<std::uint64_t> ParseMebibytes(const std::string& text) {

@@ -47,9 +47,10 @@ struct CacheOptions {
 };
 
 // Reads the values of --cache-dir, --cache-size (MiB) and --free-space-ratio. Each value of
-// --cache-dir is one level, "D" or "D:D"; the n-th size and ratio belong to the n-th level, and the
-// last ones given to all levels after it. A level's directories share its size equally. "memory" as
-// the only directory means none: the size becomes the memory tier's.
+// --cache-dir is one level, "D" or "D:D", patterns like "/disk*" included; the n-th size and ratio
+// belong to the n-th level, and the last ones given to all levels after it. A level's directories
+// share its size equally. "memory" as the only directory means none: the size becomes the memory
+// tier's.
 Result<CacheOptions> ParseCacheOptions(const std::vector<std::string>& directories,
                                        const std::vector<std::string>& sizes_mib,
                                        const std::vector<std::string>& free_space_ratios);

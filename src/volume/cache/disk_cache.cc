@@ -130,7 +130,7 @@ class Directories final : public DiskCache {
   }
 
   void CountHit(std::uint64_t bytes) override {
-    if (const auto counters = FirstCounters()) {
+    if (auto* counters = FirstCounters()) {
       ++(*counters)->hits;
       (*counters)->hit_bytes += bytes;
     }
@@ -343,9 +343,9 @@ class Directories final : public DiskCache {
     parts_.EraseIf([](const PartFile&) { return true; });
   }
 
-  std::shared_ptr<cache::SharedCounters> FirstCounters() const {
+  cache::SharedCounters* FirstCounters() const {
     for (const auto& dir : dirs_) {
-      if (auto counters = dir->counters()) return counters;
+      if (auto* counters = dir->counters()) return counters;
     }
     return nullptr;
   }

@@ -52,14 +52,15 @@ class BlockFile {
   virtual std::uint32_t length() const = 0;
 
   // What to read so that Verify can check all of [offset, offset + size): wider until every 32 KiB
-  // piece it touches was verified once by this process, then as asked, widened to 4 KiB if
-  // direct().
+  // piece it touches was verified once by this process, then as asked. If direct(), always whole
+  // 4 KiB pages, the last of which may reach past the block and even the file.
   struct Span {
     std::uint32_t offset = 0;
     std::uint32_t size = 0;
   };
   virtual Span ToRead(std::uint32_t offset, std::uint32_t size) const = 0;
-  // Checks bytes read at `offset`, which ToRead named. False: they are not what was stored. The
+  // Checks bytes read at `offset`, which ToRead named; what lies past the block is passed over.
+  // False: they are not what was stored. The
   // file has then been removed, with a warning and a metric, and the block must be read elsewhere.
   virtual bool Verify(std::uint32_t offset, std::span<const std::byte> bytes) = 0;
   // Reads and verifies.
@@ -123,7 +124,7 @@ class DiskCache : public CacheStore {
   virtual std::shared_ptr<BlockFile> Find(const BlockId& block) = 0;
   // True if Read would find all of these bytes, going by names and bitmaps.
   virtual bool ContainsRange(const BlockId& block, std::uint32_t offset, std::uint32_t size) = 0;
-  // For tiers before this one: their hits belong into the shared ratio.
+  // For readers of Find's files and tiers before this one: their hits belong into the shared ratio.
   virtual void CountHit(std::uint64_t bytes) = 0;
 
   // -- Keeping --

@@ -71,6 +71,13 @@ TEST_F(DiskCacheTest, DirectReadsGiveTheSameBytes) {
     const auto span = file->ToRead(length / 2, 1);
     EXPECT_LE(span.offset, length / 2);
     EXPECT_GT(span.offset + span.size, length / 2);
+    if (!file->direct()) continue;
+    EXPECT_EQ(span.offset % 4096 + span.size % 4096, 0u) << "what O_DIRECT can read";
+    std::unique_ptr<std::byte, decltype(&std::free)> memory(
+        static_cast<std::byte*>(std::aligned_alloc(4096, span.size)), &std::free);
+    const ssize_t got = ::pread(file->fd(), memory.get(), span.size, span.offset);
+    ASSERT_GT(got, static_cast<ssize_t>(length / 2 - span.offset));
+    EXPECT_TRUE(file->Verify(span.offset, {memory.get(), static_cast<std::size_t>(got)}));
   }
 }
 

@@ -151,6 +151,16 @@ class Behaviour(unittest.TestCase):
         self.assertEqual([e["key"] for e in term["matchExpressions"]],
                          ["kubernetes.io/hostname", "paddlepaddle.org/juicefs-affine"])
 
+    def test_managers_need_no_privileges(self):
+        restricted = self.cluster.namespace("restricted", **{"pod-security.kubernetes.io/enforce": "restricted"})
+        for kind in self.cluster.get("/apis/apps/v1/namespaces/paddle-system/deployments")["items"]:
+            template = kind["spec"]["template"]
+            template["spec"].pop("serviceAccountName", None)
+            template["spec"].pop("serviceAccount", None)
+            template["metadata"]["name"] = kind["metadata"]["name"]
+            status, reply = self.cluster.request("POST", f"/api/v1/namespaces/{restricted}/pods?dryRun=All", template)
+            self.assertEqual(status, 201, reply)
+
     def test_a_foreign_object_of_the_same_name_is_left_alone(self):
         self.cluster.post(f"/api/v1/namespaces/{self.ns}/configmaps", {"metadata": {"name": "taken"}, "data": {"a": "b"}})
         self.create(job("taken", workers=1))

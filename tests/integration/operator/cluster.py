@@ -109,6 +109,16 @@ class Cluster:
             connection.close()
         return reply.status, json.loads(text or b"{}")
 
+    def stream(self, path):
+        """The reply of a watch, to be read line by line."""
+        connection = self._connect()
+        connection.request("GET", path, headers={"Authorization": "Bearer " + self.info["token"]})
+        connection.sock.settimeout(None)
+        self._kept.append(connection)
+        reply = connection.getresponse()
+        assert reply.status == 200, reply.read()
+        return reply
+
     def get(self, path):
         """None if there is no such thing, or nobody to ask."""
         try:
@@ -127,10 +137,22 @@ class Cluster:
         assert status == 200, (path, reply)
         return reply
 
-    def namespace(self, name):
-        self.post("/api/v1/namespaces", {"metadata": {"name": name}})
+    def namespace(self, name, **labels):
+        self.post("/api/v1/namespaces", {"metadata": {"name": name, "labels": labels}})
         wait_for(lambda: self.get(f"/api/v1/namespaces/{name}/serviceaccounts/default"), f"account in {name}")
         return name
+
+    def kubeconfig_of(self, ns, account):
+        """A kubeconfig with the identity of a ServiceAccount; the caller closes the file."""
+        token = self.post(f"/api/v1/namespaces/{ns}/serviceaccounts/{account}/token", {
+            "apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"expirationSeconds": 7200}})
+        file = tempfile.NamedTemporaryFile("w", suffix=".json")
+        json.dump({"apiVersion": "v1", "kind": "Config", "current-context": "c", "clusters": [
+            {"name": "c", "cluster": {"server": self.info["server"], "certificate-authority": self.info["ca"]}}],
+            "users": [{"name": "u", "user": {"token": token["status"]["token"]}}],
+            "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u", "namespace": ns}}]}, file)
+        file.flush()
+        return file
 
     # --- our objects ---
 

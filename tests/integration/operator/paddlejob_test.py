@@ -1,12 +1,12 @@
-"""The PaddleJob controller on a real API server, whose fake nodes (KWOK) run the pods: one manager for all namespaces,
-cases side by side."""
+"""The PaddleJob controller on a real API server, whose fake nodes (KWOK) run the pods: one manager for all namespaces, with
+the rights that deploy/ gives it; cases side by side."""
 
 import unittest
 
 import behaviour_cases
 import seed_cases
 import shared
-from cluster import Cluster, Manager
+from cluster import ROOT, Cluster, Manager
 from parallel import ParallelSuite
 
 
@@ -14,13 +14,17 @@ def set_up():
     shared.cluster = Cluster("--controllers", "--kwok", "3")
     for node in shared.cluster.info["nodes"]:
         shared.cluster.patch(f"/api/v1/nodes/{node}", {"metadata": {"labels": {"accelerator": "nvidia-tesla-p100"}}})
-    shared.manager = Manager(shared.cluster, "--leader-elect").wait_ready()
+    for manifest in ("v1/operator.yaml", "extensions/controllers.yaml", "elastic/etcd.yaml"):
+        shared.cluster.kubectl("apply", "-f", ROOT / "deploy" / manifest)
+    shared.identity = shared.cluster.kubeconfig_of("paddle-system", "paddle-controller-manager")
+    shared.manager = Manager(shared.cluster, "--leader-elect", kubeconfig=shared.identity.name).wait_ready()
 
 
 def tear_down():
     try:
         if shared.manager:
             code = shared.manager.stop()
+            shared.identity.close()
             assert code == 0, f"the manager ended with {code}"
     finally:
         if shared.cluster:

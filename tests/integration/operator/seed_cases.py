@@ -28,11 +28,11 @@ class Seeds(unittest.TestCase):
         self.cluster.wait_phase(ns, name, "Completed")
 
     def test_e7_ps_demo(self):
-        ns = self.cluster.namespace("paddle-system")
+        ns = "paddle-system"  # which is there: the managers live in it
         self.apply(ns, "ps-demo")
         self.cluster.wait_phase(ns, "ps-demo", "Pending")
         self.assertIn("imagenet", self.cluster.wait_event(ns, "ps-demo", "SampleSetNotFound"))
-        self.assertFalse(self.cluster.pods(ns))
+        self.assertFalse(self.cluster.pods(ns, "ps-demo"))
         self.apply(ns, "sampleset")
         self.cluster.patch(f"/apis/batch.paddlepaddle.org/v1alpha1/namespaces/{ns}/samplesets/imagenet/status",
                            {"status": {"phase": "Ready"}})
@@ -49,7 +49,7 @@ class Seeds(unittest.TestCase):
                 "resources": {"requests": {"storage": "10Pi"}}}})
         self.cluster.wait_phase(ns, "ps-demo", "Running")
         self.assertEqual(self.printed(ns), [["ps-demo", "Running", "PS"]])
-        pods = self.cluster.pods(ns)
+        pods = self.cluster.pods(ns, "ps-demo")
         self.assertEqual(sorted(pods), ["ps-demo-ps-0", "ps-demo-worker-0"])
         worker = pods["ps-demo-worker-0"]["spec"]
         self.assertEqual(worker["nodeName"], "node-1")

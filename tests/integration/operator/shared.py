@@ -2,3 +2,4 @@
 
 cluster = None
 manager = None
+identity = None  # the kubeconfig of the manager

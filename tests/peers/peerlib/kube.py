@@ -142,6 +142,8 @@ class Kube(GoPeer):
             f"--cluster-signing-key-file={credentials.ca_key}",
             # The default of 15 s is what a claim on an existing volume would wait.
             "--pvclaimbinder-sync-period=1s",
+            # On a busy machine the fake nodes are late, and their pods would be moved.
+            "--node-monitor-grace-period=30m",
         ]
         return self._controller(session, options, credentials, "kube-controller-manager", flags)
 

@@ -13,6 +13,7 @@ from peerlib.kube_api import KubeApi
 from peerlib.process import Server
 from peerlib.session import Session
 
+_STAGES = Path(__file__).with_name("kwok_stages.yaml")
 _MANAGED = "kwok.x-k8s.io/node"
 _CAPACITY = {"cpu": "32", "memory": "256Gi", "pods": "110", "nvidia.com/gpu": "8"}
 
@@ -29,11 +30,10 @@ class Kwok(GoPeer):
         argv = [
             self.program("kwok"),
             f"--kubeconfig={kubeconfig}",
-            "--config=/dev/null",
+            f"--config={_STAGES}",
             f"--manage-nodes-with-annotation-selector={_MANAGED}=fake",
             # No node leases: KWOK 0.7 competes with itself for them.
             "--node-ip=127.0.0.1",
-            "--cidr=10.200.0.1/16",
             f"--server-address=127.0.0.1:{port}",
         ]
         return session.server("kwok", argv, lambda: loopback.healthy(port), loopback_environment())

@@ -97,16 +97,15 @@ bool OpenBlock::Unlinked() const {
 BlockFile::Span OpenBlock::ToRead(std::uint32_t offset, std::uint32_t size) const {
   if (size == 0) return {offset, 0};
   std::uint32_t begin = offset, end = offset + size;
-  const auto widen = [&](std::uint32_t unit) {
-    begin = begin / unit * unit;
-    end = std::min(block_.length, (end + unit - 1) / unit * unit);
-  };
   const bool check = has_checksums_ && level_ == ChecksumLevel::kExtend &&
                      !verified_->TestAll(offset / kPiece, (offset + size - 1) / kPiece);
   if (check) {
-    widen(kPiece);
-  } else if (direct_) {
-    widen(kAlign);
+    begin = begin / kPiece * kPiece;
+    end = std::min(block_.length, (end + kPiece - 1) / kPiece * kPiece);
+  }
+  if (direct_) {
+    begin = begin / kAlign * kAlign;
+    end = (end + kAlign - 1) / kAlign * kAlign;  // past the block, where its checksums are
   }
   return {begin, end - begin};
 }
@@ -205,7 +204,8 @@ bool OpenBlock::ReadPlain(const Span& span, std::uint32_t offset, std::span<std:
 }
 
 bool OpenBlock::ReadAligned(const Span& span, std::uint32_t offset, std::span<std::byte> out) {
-  const std::size_t rounded = (std::size_t{span.size} + kAlign - 1) / kAlign * kAlign;
+  const std::size_t rounded = span.size;  // ToRead names whole pages
+  const std::size_t inside = std::min<std::size_t>(rounded, block_.length - span.offset);
   const bool in_place = span.offset == offset && out.size() == rounded &&
                         reinterpret_cast<std::uintptr_t>(out.data()) % kAlign == 0;
   static thread_local AlignedBuffer kept;
@@ -213,8 +213,8 @@ bool OpenBlock::ReadAligned(const Span& span, std::uint32_t offset, std::span<st
   std::byte* memory = out.data();
   if (!in_place) memory = rounded <= kKeptBuffer ? kept.Get(kKeptBuffer) : large.Get(rounded);
   const ssize_t got = ::pread(fd_.get(), memory, rounded, span.offset);
-  if (got < static_cast<ssize_t>(span.size)) return ReadFailed(got);
-  if (!Verify(span.offset, {memory, span.size})) return false;
+  if (got < static_cast<ssize_t>(inside)) return ReadFailed(got);
+  if (!Verify(span.offset, {memory, inside})) return false;
   if (!in_place) std::memcpy(out.data(), memory + (offset - span.offset), out.size());
   return true;
 }

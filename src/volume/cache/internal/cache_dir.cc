@@ -76,11 +76,6 @@ std::string CacheDir::PartPath(const BlockId& block) const {
   return root_ + "/part/" + BlockKey(env_.options.layout, block);
 }
 
-std::shared_ptr<SharedCounters> CacheDir::counters() const {
-  MutexLock lock(state_mutex_);
-  return counters_;
-}
-
 Result<void> CacheDir::Attach() {
   if (LooksLikeVolumeCache(directory_.path)) {
     return Fail(Code::kInvalid, "{} is itself the cache of a volume; give the directory above it",
@@ -91,12 +86,17 @@ Result<void> CacheDir::Attach() {
   RETURN_IF_ERROR(MakeDirectories(root_ + std::string(kTemporary), mode));
   ASSIGN_OR_RETURN(UniqueFd lock_file,
                    OpenFile(root_ + "/.samplefs.lock", O_RDWR | O_CREAT | O_CLOEXEC, 0600));
-  ASSIGN_OR_RETURN(auto counters,
-                   SharedCounters::Open(root_ + std::string(kCounters), env_.options.uuid));
-  if (counters->was_alone()) {
-    // What a killed process had begun.
-    RETURN_IF_ERROR(RemoveTree(root_ + std::string(kTemporary)));
-    RETURN_IF_ERROR(MakeDirectories(root_ + std::string(kTemporary), mode));
+  const std::string counters_path = root_ + std::string(kCounters);
+  std::unique_ptr<SharedCounters> counters;
+  if (SharedCounters* known = this->counters(); known == nullptr || !known->IsAt(counters_path)) {
+    ASSIGN_OR_RETURN(counters,
+                     SharedCounters::Open(counters_path, env_.options.uuid, [&]() -> Result<void> {
+                       // Nobody else is here: this is what killed processes had begun.
+                       RETURN_IF_ERROR(RemoveTree(root_ + std::string(kTemporary)));
+                       return MakeDirectories(root_ + std::string(kTemporary), mode);
+                     }));
+    // Our own counters are as good as others of our own.
+    if (known != nullptr && !counters->shared() && !known->shared()) counters.reset();
   }
   {
     MutexLock lock(lock_mutex_);
@@ -104,7 +104,10 @@ Result<void> CacheDir::Attach() {
   }
   {
     MutexLock lock(state_mutex_);
-    counters_ = std::move(counters);
+    if (counters) {
+      counters_.store(counters.get(), std::memory_order_release);
+      all_counters_.push_back(std::move(counters));
+    }
     problem_.clear();
     io_errors_.clear();
     recount_at_ = env_.options.clock->Now() + env_.options.recount_interval;
@@ -127,6 +130,8 @@ std::shared_ptr<OpenBlock> CacheDir::OpenWhole(const BlockId& block) {
     if (errno != ENOENT) Failed("open", path, errno);
     return nullptr;
   }
+  // What wrote the file, or another reader, may have left a second copy in memory.
+  if (direct) ::posix_fadvise(fd.get(), 0, 0, POSIX_FADV_DONTNEED);
   const auto stored = static_cast<std::uint64_t>(info.st_size);
   const std::uint64_t pieces = (block.length + kCacheChecksumSpan - 1) / kCacheChecksumSpan;
   if (!S_ISREG(info.st_mode) || stored < block.length ||

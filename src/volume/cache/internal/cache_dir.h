@@ -97,7 +97,8 @@ class CacheDir {
   CacheDirectoryStatus Status() const;
   Result<void> ForEachBlock(const Context& ctx, const DiskCache::BlockFn& fn) const;
 
-  std::shared_ptr<SharedCounters> counters() const;
+  // Null until the directory was attached once; then valid as long as this object.
+  SharedCounters* counters() const { return counters_.load(std::memory_order_acquire); }
 
  private:
   // Holds .samplefs.lock against other processes and lock_mutex_ against our own threads.
@@ -130,6 +131,12 @@ class CacheDir {
   };
   Result<std::vector<Victim>> OldestBlocks(const Context& ctx) const;
   void EvictBatch(std::span<const Victim> victims, DiskCache::Removed& freed);
+  struct Totals {
+    std::int64_t blocks = 0, bytes = 0, pinned = 0, parts = 0, part_bytes = 0;
+  };
+  Result<Totals> CountFiles(const Context& ctx) const;
+  // A process that was killed inside a change has left the counters wrong.
+  bool SomebodyDied();
   bool Probe();
   void TakeOut(const std::string& problem);
   void SetProblem(std::string problem);
@@ -139,6 +146,7 @@ class CacheDir {
   const DirEnvironment env_;
   const std::string root_;  // <path>/<UUID>
   std::atomic<bool> usable_ = false;
+  std::atomic<SharedCounters*> counters_ = nullptr;  // the last of all_counters_
   std::atomic<bool> wants_room_ = false;
   std::atomic<std::uint64_t> next_temporary_ = 0;
 
@@ -150,7 +158,8 @@ class CacheDir {
   UniqueFd lock_file_ GUARDED_BY(lock_mutex_);
 
   mutable Mutex state_mutex_;
-  std::shared_ptr<SharedCounters> counters_ GUARDED_BY(state_mutex_);
+  // One for each time the directory was replaced under us; readers may still count in an old one.
+  std::vector<std::unique_ptr<SharedCounters>> all_counters_ GUARDED_BY(state_mutex_);
   std::string problem_ GUARDED_BY(state_mutex_);
   std::deque<std::chrono::steady_clock::time_point> io_errors_ GUARDED_BY(state_mutex_);
   std::chrono::steady_clock::time_point full_until_ GUARDED_BY(state_mutex_);
@@ -158,7 +167,7 @@ class CacheDir {
   std::chrono::steady_clock::time_point probe_at_ GUARDED_BY(state_mutex_);
 };
 
-class CacheDir::Turn {
+class SCOPED_CAPABILITY CacheDir::Turn {
  public:
   explicit Turn(CacheDir& dir) ACQUIRE(dir.lock_mutex_);
   ~Turn() RELEASE();

@@ -37,9 +37,16 @@ SharedCounters::~SharedCounters() {
   if (page_ != nullptr) ::munmap(page_, kPageSize);
 }
 
-Result<void> SharedCounters::Prepare(const std::string& path, std::string_view uuid) {
-  was_alone_ = ::flock(fd_.get(), LOCK_EX | LOCK_NB) == 0;
-  if (!was_alone_ && ::flock(fd_.get(), LOCK_SH) != 0) return ErrnoFail("lock {}", path);
+bool SharedCounters::IsAt(const std::string& path) const {
+  struct stat ours{}, named{};
+  return fd_.valid() && ::fstat(fd_.get(), &ours) == 0 && ::stat(path.c_str(), &named) == 0 &&
+         ours.st_ino == named.st_ino && ours.st_dev == named.st_dev;
+}
+
+Result<void> SharedCounters::Prepare(const std::string& path, std::string_view uuid,
+                                     const std::function<Result<void>()>& when_alone) {
+  const bool alone = ::flock(fd_.get(), LOCK_EX | LOCK_NB) == 0;
+  if (!alone && ::flock(fd_.get(), LOCK_SH) != 0) return ErrnoFail("lock {}", path);
   struct stat info{};
   if (::fstat(fd_.get(), &info) != 0) return ErrnoFail("stat {}", path);
   const bool fresh = info.st_size < static_cast<off_t>(kPageSize);
@@ -65,28 +72,33 @@ Result<void> SharedCounters::Prepare(const std::string& path, std::string_view u
                 path, Text(page_->uuid), uuid);
   }
   const std::string boot = BootId();
-  if (was_alone_ && (page_->in_flight.load() != 0 || Text(page_->boot) != boot)) {
+  if (alone && (page_->in_flight.load() != 0 || Text(page_->boot) != boot)) {
     page_->in_flight = 0;
     page_->counted = 0;
     SetText(page_->boot, boot);
   }
-  if (was_alone_ && ::flock(fd_.get(), LOCK_SH) != 0) return ErrnoFail("lock {}", path);
+  if (!alone) return {};
+  RETURN_IF_ERROR(when_alone());
+  if (::flock(fd_.get(), LOCK_SH) != 0) return ErrnoFail("lock {}", path);
   return {};
 }
 
-Result<std::unique_ptr<SharedCounters>> SharedCounters::Open(const std::string& path,
-                                                             std::string_view uuid) {
+Result<std::unique_ptr<SharedCounters>> SharedCounters::Open(
+    const std::string& path, std::string_view uuid,
+    const std::function<Result<void>()>& when_alone) {
   std::unique_ptr<SharedCounters> counters(new SharedCounters());
   auto opened = OpenFile(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
   Result<void> prepared;
   if (opened) {
     counters->fd_ = *std::move(opened);
-    prepared = counters->Prepare(path, uuid);
+    prepared = counters->Prepare(path, uuid, when_alone);
     if (prepared) return counters;
   } else {
     prepared = std::unexpected(std::move(opened).error());
   }
   if (prepared.error().code() != Code::kNoSpace) return std::unexpected(prepared.error());
+  if (counters->page_ != nullptr) return counters;  // mapped, and only cleaning up failed
+  counters->fd_.Reset();
   void* own =
       ::mmap(nullptr, kPageSize, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (own == MAP_FAILED) return ErrnoFail("map memory for counters");

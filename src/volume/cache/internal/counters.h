@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -31,15 +32,18 @@ struct CounterPage {
   std::atomic<std::uint64_t> miss_bytes;
   std::atomic<std::uint64_t> corrupt;
   std::atomic<std::uint64_t> evicted;
+  std::atomic<std::uint64_t> changes;  // begun since the page exists
 };
 static_assert(sizeof(CounterPage) <= 4096 && std::atomic<std::uint64_t>::is_always_lock_free);
 
 class SharedCounters {
  public:
   // Maps `path`, made if it is not there. kInvalid if it is another volume's. If it cannot be made
-  // because the disk is full, the counters are this process's own.
-  static Result<std::unique_ptr<SharedCounters>> Open(const std::string& path,
-                                                      std::string_view uuid);
+  // because the disk is full, the counters are this process's own. `when_alone` is called, before
+  // others can come in, if no other process has the directory open.
+  static Result<std::unique_ptr<SharedCounters>> Open(
+      const std::string& path, std::string_view uuid,
+      const std::function<Result<void>()>& when_alone);
   ~SharedCounters();
   SharedCounters(const SharedCounters&) = delete;
   SharedCounters& operator=(const SharedCounters&) = delete;
@@ -48,22 +52,27 @@ class SharedCounters {
   const CounterPage* operator->() const { return page_; }
   // The numbers cannot be trusted: the file is new, or a process or the machine died in a change.
   bool needs_walk() const { return page_->counted.load() == 0; }
-  // No other process had the directory open when this one came.
-  bool was_alone() const { return was_alone_; }
+  // True if this file still has that name.
+  bool IsAt(const std::string& path) const;
+  // False if the disk was full.
+  bool shared() const { return fd_.valid(); }
 
  private:
   SharedCounters() = default;
-  Result<void> Prepare(const std::string& path, std::string_view uuid);
+  Result<void> Prepare(const std::string& path, std::string_view uuid,
+                       const std::function<Result<void>()>& when_alone);
 
   UniqueFd fd_;
   CounterPage* page_ = nullptr;
-  bool was_alone_ = false;
 };
 
 // Marks a change of the directory while it lives, so that a death inside it is noticed.
 class Change {
  public:
-  explicit Change(SharedCounters& counters) : counters_(counters) { ++counters_->in_flight; }
+  explicit Change(SharedCounters& counters) : counters_(counters) {
+    ++counters_->in_flight;
+    ++counters_->changes;
+  }
   ~Change() { --counters_->in_flight; }
   Change(const Change&) = delete;
   Change& operator=(const Change&) = delete;

@@ -41,7 +41,7 @@ std::optional<CacheDir::Space> CacheDir::DiskSpace() const {
 std::string CacheDir::Refusal(std::uint64_t bytes) const {
   {
     MutexLock lock(state_mutex_);
-    if (!counters_) return "it is not open";
+    if (counters() == nullptr) return "it is not open";
     if (env_.options.clock->Now() < full_until_) return "the disk is full";
   }
   const auto counters = this->counters();
@@ -94,7 +94,8 @@ void CacheDir::Failed(std::string_view what, const std::string& path, int error)
     } else {
       io_errors_.push_back(now);
       while (!io_errors_.empty() && now - io_errors_.front() > kErrorWindow) io_errors_.pop_front();
-      leave = error != EIO || io_errors_.size() >= kErrorsToLeave;
+      // Names can vanish while somebody clears the directory; that alone is no failure.
+      leave = (error != EIO && error != ENOENT) || io_errors_.size() >= kErrorsToLeave;
     }
   }
   if (leave) return TakeOut(message);
@@ -210,17 +211,7 @@ bool CacheDir::MakeRoom(const Context& ctx, std::uint64_t bytes) {
   return Evict(ctx, need, files, directory_.capacity / 20) || Refusal(bytes).empty();
 }
 
-Result<void> CacheDir::Recount(const Context& ctx) {
-  const auto counters = this->counters();
-  if (!counters) return {};
-  Turn turn(*this);  // or what changes meanwhile would count twice or not at all
-  if (!turn.held()) return Fail(Code::kUnavailable, "{} is locked for too long", root_);
-  auto& page = *counters;
-  struct Totals {
-    std::int64_t blocks = 0, bytes = 0, pinned = 0, parts = 0, part_bytes = 0;
-  };
-  const Totals before{page->blocks, page->bytes, page->pinned_bytes, page->part_blocks,
-                      page->part_bytes};
+Result<CacheDir::Totals> CacheDir::CountFiles(const Context& ctx) const {
   Totals seen;
   for (const bool part : {false, true}) {
     RETURN_IF_ERROR(WalkBlocks(ctx, root_ + (part ? "/part" : "/raw"),
@@ -233,15 +224,46 @@ Result<void> CacheDir::Recount(const Context& ctx) {
                                  if (part) seen.part_bytes += bytes;
                                }));
   }
-  page->blocks += seen.blocks - before.blocks;
-  page->bytes += seen.bytes - before.bytes;
-  page->pinned_bytes += seen.pinned - before.pinned;
-  page->part_blocks += seen.parts - before.parts;
-  page->part_bytes += seen.part_bytes - before.part_bytes;
-  page->counted = std::chrono::system_clock::to_time_t(env_.options.clock->WallNow());
-  MutexLock lock(state_mutex_);
-  recount_at_ = env_.options.clock->Now() + env_.options.recount_interval;
+  return seen;
+}
+
+Result<void> CacheDir::Recount(const Context& ctx) {
+  SharedCounters* const counters = this->counters();
+  if (counters == nullptr) return {};
+  auto& page = *counters;
+  const auto accept = [&](const Totals& seen) {
+    page->blocks = seen.blocks;
+    page->bytes = seen.bytes;
+    page->pinned_bytes = seen.pinned;
+    page->part_blocks = seen.parts;
+    page->part_bytes = seen.part_bytes;
+    page->counted = std::chrono::system_clock::to_time_t(env_.options.clock->WallNow());
+    MutexLock lock(state_mutex_);
+    recount_at_ = env_.options.clock->Now() + env_.options.recount_interval;
+  };
+  // A walk is good if nothing changed meanwhile. Only where something always does, others wait.
+  for (int attempt = 0; attempt < 2; ++attempt) {
+    const std::uint64_t changes = page->changes;
+    if (page->in_flight != 0) continue;
+    ASSIGN_OR_RETURN(const Totals seen, CountFiles(ctx));
+    Turn turn(*this);
+    if (!turn.held()) return Fail(Code::kUnavailable, "{} is locked for too long", root_);
+    if (page->changes != changes) continue;
+    accept(seen);
+    return {};
+  }
+  Turn turn(*this);
+  if (!turn.held()) return Fail(Code::kUnavailable, "{} is locked for too long", root_);
+  page->in_flight = 0;  // changes happen under the lock: what is left is a dead process's
+  ASSIGN_OR_RETURN(const Totals seen, CountFiles(ctx));
+  accept(seen);
   return {};
+}
+
+bool CacheDir::SomebodyDied() {
+  if ((*counters())->in_flight == 0) return false;
+  Turn turn(*this);
+  return turn.held() && (*counters())->in_flight != 0;
 }
 
 // Tries a directory that was taken out.
@@ -272,12 +294,11 @@ bool CacheDir::Probe() {
 
 void CacheDir::Upkeep(const Context& ctx) {
   if (!usable() && !Probe()) return;
-  struct stat info{};
-  if (::stat((root_ + "/.samplefs.counters").c_str(), &info) != 0) {
-    // Somebody removed the directory under us.
+  if (!counters()->IsAt(root_ + "/.samplefs.counters")) {
+    // Somebody removed or replaced the directory under us, or the disk was full when we came.
     if (auto attached = Attach(); !attached) return TakeOut(attached.error().message());
   }
-  bool recount = counters()->needs_walk();
+  bool recount = counters()->needs_walk() || SomebodyDied();
   {
     MutexLock lock(state_mutex_);
     recount = recount || env_.options.clock->Now() >= recount_at_;

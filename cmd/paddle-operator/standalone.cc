@@ -1,0 +1,84 @@
+#include <malloc.h>
+
+#include <CLI/CLI.hpp>
+#include <iostream>
+
+#include "base/log.h"
+#include "base/metrics.h"
+#include "commands.h"
+#include "controllers.h"
+#include "signals.h"
+#include "standalone/apiserver/api_server.h"
+
+namespace paddleop::cmd {
+namespace {
+
+struct Flags {
+  std::string data_dir;
+  std::string address = "127.0.0.1";
+  std::uint16_t port = 0;
+  std::vector<std::string> names;
+  bool api_only = false;
+  std::string log_level = "warn";
+};
+
+int Failed(const Status& status) {
+  std::cerr << "paddle-operator standalone: " << status.message() << "\n";
+  return status.code() == Code::kInvalid ? 2 : 1;
+}
+
+// The API server first; everything else is a client of it, as in a cluster.
+Result<void> Work(const Flags& flags, const Logger& log) {
+  const StopOnSignal signals;
+  const Context ctx = Context::Background().WithStop(signals.token());
+  MetricsRegistry metrics;
+  standalone::apiserver::ApiServerOptions options;
+  options.data_dir = flags.data_dir;
+  options.address = flags.address;
+  options.port = flags.port;
+  options.names = flags.names;
+  ASSIGN_OR_RETURN(const auto server,
+                   standalone::apiserver::ApiServer::Start(std::move(options), log, metrics));
+  std::cout << "serving at " << server->url() << "\n"
+            << "export KUBECONFIG=" << server->kubeconfig_file() << std::endl;
+  if (flags.api_only) {
+    while (Clock::System().SleepFor(ctx, std::chrono::hours(24))) {
+    }
+    return {};
+  }
+  return RunAllControllers(ctx, server->kubeconfig_file(), log, metrics);
+}
+
+}  // namespace
+
+void AddStandalone(CLI::App& app, Run& run) {
+  auto flags = std::make_shared<Flags>();
+  CLI::App* command = app.add_subcommand(
+      "standalone", "Run the whole system on this machine: API server and controllers");
+  command->add_option("--data-dir", flags->data_dir, "Where everything is kept; made if missing")
+      ->required();
+  command->add_option("--address", flags->address, "Listen here; loopback unless told otherwise")
+      ->capture_default_str();
+  command->add_option("--port", flags->port, "0: the port of the last time, or any free one")
+      ->capture_default_str();
+  command
+      ->add_option("--name", flags->names,
+                   "Further names and addresses that clients use, comma-separated")
+      ->delimiter(',');
+  command->add_flag("--api-only", flags->api_only, "Run the API server alone");
+  command->add_option("--log-level", flags->log_level, "debug, info, warn or error")
+      ->capture_default_str();
+  command->callback([flags, &run] {
+    run = [flags] {
+      // Many threads, each with little to do: an arena for each would hold memory that nobody uses.
+      mallopt(M_ARENA_MAX, 2);
+      auto level = ParseLogLevel(flags->log_level);
+      if (!level) return Failed(level.error());
+      const Logger log(*level);
+      auto done = Work(*flags, log);
+      return done ? 0 : Failed(done.error());
+    };
+  });
+}
+
+}  // namespace paddleop::cmd
