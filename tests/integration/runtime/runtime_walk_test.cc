@@ -127,7 +127,6 @@ TEST_F(RuntimeWalk, ImportWarmUpReadClearRemove) {
   ASSERT_EQ(imported->state, JobState::kSucceeded) << imported->message;
   EXPECT_EQ(imported->progress.files.done, static_cast<std::int64_t>(kFiles));
   EXPECT_EQ(imported->parts.size(), kRanks);
-  for (const auto& part : imported->parts) EXPECT_GT(part.progress.files.done, 0) << part.index;
   // Within 10 seconds of the end the sizes are right, and all that was imported is cached.
   EXPECT_TRUE(WaitFor(
       [&] {
@@ -163,8 +162,6 @@ TEST_F(RuntimeWalk, ImportWarmUpReadClearRemove) {
   const Served cold = ReadEpoch(*next);
   EXPECT_GT(cold.store, 0U);
   const double fetched = set_->StoreBytesRead().value_or(-1);
-  auto blocks = set_->Metric(0, "paddleop_peer_blocks_fetched_total", "from=\"store\"");
-  EXPECT_OK(blocks);
   EXPECT_LE(fetched, static_cast<double>(kFiles * kSize) / (4 << 20) + 3 * kRanks);
 
   JobRequest rmr{.kind = JobKind::kRmr, .name = RandomUuid()};
