@@ -2,11 +2,14 @@
 
 #include <CLI/CLI.hpp>
 #include <iostream>
+#include <thread>
 
 #include "base/log.h"
 #include "base/metrics.h"
+#include "base/thread_pool.h"
 #include "commands.h"
 #include "controllers.h"
+#include "node.h"
 #include "signals.h"
 #include "standalone/apiserver/api_server.h"
 
@@ -19,12 +22,42 @@ struct Flags {
   std::uint16_t port = 0;
   std::vector<std::string> names;
   bool api_only = false;
+  int nodes = 1;
+  std::string network = "auto";
   std::string log_level = "warn";
 };
 
 int Failed(const Status& status) {
   std::cerr << "paddle-operator standalone: " << status.message() << "\n";
   return status.code() == Code::kInvalid ? 2 : 1;
+}
+
+// Controllers and node agent, until the context stops or one of them fails.
+Result<void> RunParts(const Context& ctx, const Flags& flags,
+                      const standalone::apiserver::ApiServer& server, const Logger& log,
+                      MetricsRegistry& metrics) {
+  NodeSettings node;
+  node.kubeconfig = server.kubeconfig_file();
+  node.data_dir = flags.data_dir + "/node";
+  node.nodes = LogicalNodes(flags.nodes);
+  node.scheduler = true;
+  node.builtin_controllers = true;
+  node.network = flags.network;
+  node.token = server.token();
+  std::stop_source stop;
+  const std::stop_callback signalled(ctx.stop(), [&] { stop.request_stop(); });
+  const Context both = ctx.WithStop(stop.get_token());
+  Result<void> ran;
+  std::jthread agent([&] {
+    SetThreadName("node");
+    ran = RunNode(both, node, log, metrics);
+    stop.request_stop();
+  });
+  auto controlled = RunAllControllers(both, server.kubeconfig_file(), log, metrics);
+  stop.request_stop();
+  agent.join();
+  if (!ran) return ran;
+  return controlled;
 }
 
 // The API server first; everything else is a client of it, as in a cluster.
@@ -46,7 +79,7 @@ Result<void> Work(const Flags& flags, const Logger& log) {
     }
     return {};
   }
-  return RunAllControllers(ctx, server->kubeconfig_file(), log, metrics);
+  return RunParts(ctx, flags, *server, log, metrics);
 }
 
 }  // namespace
@@ -54,7 +87,7 @@ Result<void> Work(const Flags& flags, const Logger& log) {
 void AddStandalone(CLI::App& app, Run& run) {
   auto flags = std::make_shared<Flags>();
   CLI::App* command = app.add_subcommand(
-      "standalone", "Run the whole system on this machine: API server and controllers");
+      "standalone", "Run the whole system on this machine: API server, controllers, nodes");
   command->add_option("--data-dir", flags->data_dir, "Where everything is kept; made if missing")
       ->required();
   command->add_option("--address", flags->address, "Listen here; loopback unless told otherwise")
@@ -65,6 +98,14 @@ void AddStandalone(CLI::App& app, Run& run) {
       ->add_option("--name", flags->names,
                    "Further names and addresses that clients use, comma-separated")
       ->delimiter(',');
+  command->add_option("--nodes", flags->nodes, "How many logical nodes: node-0, node-1, ...")
+      ->check(CLI::Range(1, 64))
+      ->capture_default_str();
+  command
+      ->add_option("--network", flags->network,
+                   "namespaces: a network for each pod (root); loopback: an address 127.x.y.z each")
+      ->check(CLI::IsMember({"auto", "namespaces", "loopback"}))
+      ->capture_default_str();
   command->add_flag("--api-only", flags->api_only, "Run the API server alone");
   command->add_option("--log-level", flags->log_level, "debug, info, warn or error")
       ->capture_default_str();

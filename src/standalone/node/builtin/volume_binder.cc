@@ -55,7 +55,7 @@ Result<Requeue> VolumeBinder::Claims::Reconcile(const Context& ctx, const Object
   const auto claim = binder_.claims_.Get(key);
   if (!claim || claim->claim.phase == "Bound" || claim->claim.metadata.Deleting()) return Requeue{};
   std::string why_not;
-  const VolumeView* volume = ChooseVolume(*claim, binder_.volumes_.List(), &why_not);
+  const auto volume = ChooseVolume(*claim, binder_.volumes_.List(), &why_not);
   if (volume != nullptr) {
     RETURN_IF_ERROR(binder_.Bind(ctx, *claim, *volume));
     return Requeue{};

@@ -73,15 +73,15 @@ Result<ClaimView> ClaimView::Parse(std::string_view text) {
   return out;
 }
 
-const VolumeView* ChooseVolume(const ClaimView& claim,
-                               const std::vector<std::shared_ptr<const VolumeView>>& volumes,
-                               std::string* why_not) {
-  const VolumeView* best = nullptr;
+std::shared_ptr<const VolumeView> ChooseVolume(
+    const ClaimView& claim, const std::vector<std::shared_ptr<const VolumeView>>& volumes,
+    std::string* why_not) {
+  std::shared_ptr<const VolumeView> best;
   for (const auto& each : volumes) {
     const bool named = each->volume.metadata.name == claim.claim.volume_name;
     if (!claim.claim.volume_name.empty() && !named) continue;
     if (each->volume.metadata.Deleting()) continue;
-    if (IsFor(*each, claim)) return each.get();
+    if (IsFor(*each, claim)) return each;
     if (!each->volume.claim.name.empty()) {
       if (named) {
         *why_not = fmt::format("volume \"{}\" already bound to a different claim.",
@@ -97,7 +97,7 @@ const VolumeView* ChooseVolume(const ClaimView& claim,
       }
       continue;
     }
-    if (best == nullptr || Amount(each->capacity) < Amount(best->capacity)) best = each.get();
+    if (best == nullptr || Amount(each->capacity) < Amount(best->capacity)) best = each;
   }
   if (best == nullptr && why_not->empty()) {
     *why_not = claim.claim.volume_name.empty()

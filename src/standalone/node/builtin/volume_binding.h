@@ -31,8 +31,8 @@ struct ClaimView {
 
 // The volume for the claim: the one it names, the one that names it, or the smallest free one that
 // fits. nullptr and a reason if there is none now.
-const VolumeView* ChooseVolume(const ClaimView& claim,
-                               const std::vector<std::shared_ptr<const VolumeView>>& volumes,
-                               std::string* why_not);
+std::shared_ptr<const VolumeView> ChooseVolume(
+    const ClaimView& claim, const std::vector<std::shared_ptr<const VolumeView>>& volumes,
+    std::string* why_not);
 
 }  // namespace paddleop::standalone::node

@@ -26,7 +26,7 @@ ClaimView Claim(const std::string& size, const std::string& more = "") {
 
 TEST(ChooseVolume, TakesTheSmallestThatFits) {
   std::string why;
-  const auto* chosen = ChooseVolume(
+  const auto chosen = ChooseVolume(
       Claim("5Gi"), {Volume("a", "1Gi"), Volume("b", "20Gi"), Volume("c", "10Gi")}, &why);
   ASSERT_NE(chosen, nullptr);
   EXPECT_EQ(chosen->volume.metadata.name, "c");
@@ -48,7 +48,7 @@ TEST(ChooseVolume, ObeysNames) {
   EXPECT_EQ(ChooseVolume(named, {taken}, &why), nullptr);
   EXPECT_EQ(why, "volume \"b\" already bound to a different claim.");
   const auto ours = Volume("z", "1Gi", R"(,"claimRef":{"namespace":"n","name":"c"})");
-  EXPECT_EQ(ChooseVolume(Claim("1Gi"), {Volume("a", "1Gi"), ours}, &why), ours.get())
+  EXPECT_EQ(ChooseVolume(Claim("1Gi"), {Volume("a", "1Gi"), ours}, &why), ours)
       << "a volume that names the claim is kept for it";
 }
 

@@ -11,6 +11,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <memory>
+#include <set>
 #include <sstream>
 
 #include "base/posix.h"
@@ -56,7 +57,8 @@ Result<void> MirrorEntry(const std::string& from, const std::string& to) {
 
 // Fills `to`, an empty directory in memory, with what is in the directory `from`; "" is the root.
 Result<void> Mirror(const std::string& from, const std::string& to) {
-  const std::unique_ptr<DIR, int (*)(DIR*)> dir(::opendir(from.empty() ? "/" : from.c_str()), ::closedir);
+  const std::unique_ptr<DIR, int (*)(DIR*)> dir(::opendir(from.empty() ? "/" : from.c_str()),
+                                                ::closedir);
   if (!dir) return ErrnoFail("read directory {}", from);
   int entries = 0;
   while (const dirent* entry = ::readdir(dir.get())) {
@@ -99,7 +101,18 @@ std::string ExistingAncestor(const std::string& path) {
   return at.string();
 }
 
-Result<void> MakeMountPoint(const BindMount& mount) {
+// Is the directory in a file system that we have made?
+bool IsOwn(const std::string& path, const std::set<dev_t>& own) {
+  struct stat st{};
+  return ::stat(path.c_str(), &st) == 0 && own.contains(st.st_dev);
+}
+
+void Remember(const std::string& path, std::set<dev_t>& own) {
+  struct stat st{};
+  if (::stat(path.c_str(), &st) == 0) own.insert(st.st_dev);
+}
+
+Result<void> MakeMountPoint(const BindMount& mount, std::set<dev_t>& own) {
   std::error_code error;
   const bool directory = fs::is_directory(mount.source, error);
   if (error || !fs::exists(mount.source, error)) {
@@ -110,7 +123,10 @@ Result<void> MakeMountPoint(const BindMount& mount) {
   if (!fs::is_directory(ancestor, error)) {
     return Fail(Code::kNotDirectory, "mount path {}: {} is no directory", mount.target, ancestor);
   }
-  RETURN_IF_ERROR(OwnDirectory(ancestor));
+  if (!IsOwn(ancestor, own)) {
+    RETURN_IF_ERROR(OwnDirectory(ancestor));
+    Remember(ancestor, own);
+  }
   if (directory) return MakeDirectories(mount.target);
   RETURN_IF_ERROR(MakeDirectories(fs::path(mount.target).parent_path().string()));
   return MakeFile(mount.target);
@@ -149,7 +165,11 @@ bool NeedsOwnRoot(const ShimSpec& spec) {
 
 Result<void> EnterPodRoot(const ShimSpec& spec) {
   RETURN_IF_ERROR(Mount("none", "/", nullptr, MS_REC | MS_SLAVE));
-  if (NeedsOwnRoot(spec)) RETURN_IF_ERROR(OwnRoot(spec.stage));
+  std::set<dev_t> own;
+  if (NeedsOwnRoot(spec)) {
+    RETURN_IF_ERROR(OwnRoot(spec.stage));
+    Remember("/", own);
+  }
   RETURN_IF_ERROR(Mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC));
   if (!spec.hosts_file.empty()) {
     RETURN_IF_ERROR(Mount(spec.hosts_file, "/etc/hosts", nullptr, MS_BIND));
@@ -160,7 +180,7 @@ Result<void> EnterPodRoot(const ShimSpec& spec) {
     return a.target.size() < b.target.size();
   });
   for (const BindMount& mount : mounts) {
-    RETURN_IF_ERROR(MakeMountPoint(mount));
+    RETURN_IF_ERROR(MakeMountPoint(mount, own));
     RETURN_IF_ERROR(Bind(mount));
   }
   HideOthers(spec.data_dir);
