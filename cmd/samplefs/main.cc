@@ -1,4 +1,5 @@
 #include "common/command.h"
+#include "samplefs/mount_flags.h"
 #include "samplefs/tool.h"
 
 int main(int argc, char** argv) {
@@ -6,6 +7,10 @@ int main(int argc, char** argv) {
   Tool tool;
   Command program("samplefs", "A client of JuiceFS volumes for training data", PADDLEOP_VERSION);
   AddFormat(program, tool);
+  AddMount(program, tool);
+  AddUmount(program, tool);
+  AddRefresh(program, tool);
+  AddAccessLog(program, tool);
   AddStatus(program, tool);
   AddInfo(program, tool);
   AddLs(program, tool);
@@ -20,5 +25,9 @@ int main(int argc, char** argv) {
   AddClear(program, tool);
   AddGc(program, tool);
   AddFsck(program, tool);
-  return program.Run(argc, argv);
+  // As mount.samplefs we are mount(8)'s helper, for lines of fstab.
+  std::vector<std::string> words = TranslateMountHelper(argc, argv);
+  std::vector<char*> line;
+  for (std::string& word : words) line.push_back(word.data());
+  return program.Run(static_cast<int>(line.size()), line.data());
 }

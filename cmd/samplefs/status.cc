@@ -78,6 +78,7 @@ void PrintCache(Tool& tool, volume::DiskCache& cache) {
 }
 
 int RunStatus(Tool& tool, const CacheFlags& flags) {
+  if (tool.IsPath()) return PrintMountStatus(tool);
   auto opened = tool.OpenVolume({.read_only = true, .memory_cache_bytes = 0});
   if (!opened) return tool.Fail(opened.error());
   volume::Volume& volume = **opened;
@@ -127,7 +128,7 @@ void AddStatus(Command& program, Tool& tool) {
   Command command =
       program.AddCommand("status", "show a volume's setting, usage, clients and local cache",
                          [flags, &tool] { return RunStatus(tool, *flags); });
-  command.AddArgument("VOLUME", &tool.volume, "metadata URL");
+  command.AddArgument("VOLUME", &tool.volume, "metadata URL or mount point");
   flags->Add(command);
   tool.AddCommonOptions(command);
 }

@@ -12,6 +12,7 @@
 #include "base/crypto.h"
 #include "base/posix.h"
 #include "base/secret.h"
+#include "fuse/control.h"
 
 namespace paddleop::cmd {
 namespace {
@@ -68,8 +69,27 @@ std::string Tool::MetaUrl() const {
   return volume.substr(0, scheme + 3) + user + ":" + UrlEncode(password) + "@" + rest;
 }
 
+Result<std::string> Tool::ResolveVolume() {
+  if (!IsPath()) return MetaUrl();
+  auto reply =
+      fuse::CallMount(ctx_.WithTimeout(std::chrono::seconds(30)), volume, "GET", "/volume");
+  if (!reply && IsNotFound(reply.error())) {
+    return paddleop::Fail(Code::kInvalid,
+                          "VOLUME is \"{}\"; give a metadata URL such as sqlite3:///x.db or "
+                          "redis://HOST/0, or a mount point of samplefs",
+                          volume);
+  }
+  if (!reply) return std::unexpected(std::move(reply).error());
+  const auto answer = nlohmann::json::parse(*reply, nullptr, false);
+  if (!answer.is_object() || !answer.contains("metaUrl"))
+    return paddleop::Fail(Code::kCorrupt, "the process behind {} answered with something else",
+                          volume);
+  return answer.value("metaUrl", "");
+}
+
 Result<std::unique_ptr<volume::Volume>> Tool::OpenVolume(volume::VolumeOptions options) {
-  return volume::Volume::Open(ctx_, MetaUrl(), options, log(), metrics_);
+  ASSIGN_OR_RETURN(const std::string url, ResolveVolume());
+  return volume::Volume::Open(ctx_, url, options, log(), metrics_);
 }
 
 volume::Caller Tool::Caller() {

@@ -32,6 +32,11 @@ class Tool {
 
   // Opens `volume`. Passwords missing from the URL come from META_PASSWORD.
   Result<std::unique_ptr<volume::Volume>> OpenVolume(volume::VolumeOptions options = {});
+  // The metadata URL. Of a VOLUME that is no URL: that of what is mounted there, asked of its
+  // process.
+  Result<std::string> ResolveVolume();
+  // True if VOLUME is a path, which then means what is mounted there.
+  bool IsPath() const { return volume.find("://") == std::string::npos; }
   std::string MetaUrl() const;
 
   // The user who runs the command.
@@ -56,7 +61,11 @@ Result<std::pair<volume::Entry, std::string>> ResolveParent(Tool& tool, volume::
 
 std::string_view TypeName(volume::FileType type);
 
+// What the process behind the mount point `tool.volume` says of itself.
+int PrintMountStatus(Tool& tool);
+
 // Each adds one sub-command; see the file of that name.
+void AddAccessLog(Command& program, Tool& tool);
 void AddCat(Command& program, Tool& tool);
 void AddClear(Command& program, Tool& tool);
 void AddCp(Command& program, Tool& tool);
@@ -66,11 +75,14 @@ void AddGc(Command& program, Tool& tool);
 void AddInfo(Command& program, Tool& tool);
 void AddLs(Command& program, Tool& tool);
 void AddMkdir(Command& program, Tool& tool);
+void AddMount(Command& program, Tool& tool);
 void AddMv(Command& program, Tool& tool);
+void AddRefresh(Command& program, Tool& tool);
 void AddRm(Command& program, Tool& tool);
 void AddRmr(Command& program, Tool& tool);
 void AddStatus(Command& program, Tool& tool);
 void AddSync(Command& program, Tool& tool);
+void AddUmount(Command& program, Tool& tool);
 void AddWarmup(Command& program, Tool& tool);
 
 }  // namespace paddleop::cmd

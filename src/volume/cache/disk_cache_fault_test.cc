@@ -8,6 +8,7 @@
 
 #include <filesystem>
 
+#include "volume/cache/internal/counters.h"
 #include "volume/cache/testing/cache_fixture.h"
 
 namespace paddleop::volume {
@@ -248,6 +249,26 @@ TEST_F(DiskCacheFault, AProcessKilledInTheMiddleLeavesARightCache) {
     EXPECT_TRUE(fs::is_empty(Root() + "/.samplefs.tmp"));
   }
   EXPECT_THAT(warnings_, SizeIs(0));
+}
+
+TEST_F(DiskCacheFault, CountersOfAProcessThatDiedBesideUsAreCorrected) {
+  auto cache = Open();
+  ASSERT_TRUE(Put(*cache, Block(1)));
+  auto dead = cache::SharedCounters::Open(Root() + "/.samplefs.counters", kUuid, [] {
+    ADD_FAILURE() << "we are not alone";
+    return Result<void>();
+  });
+  ASSERT_OK(dead);
+  (**dead)->in_flight += 1;
+  (**dead)->blocks += 5;
+  (**dead)->bytes += 5000;
+  dead->reset();
+  for (int i = 0; i < 1000 && cache->Usage().blocks != 1; ++i) {
+    clock_.Advance(std::chrono::seconds(2));
+    ::usleep(10'000);
+  }
+  EXPECT_EQ(cache->Usage().blocks, 1u);
+  EXPECT_EQ(cache->Usage().bytes, kBlock + 4096u);
 }
 
 }  // namespace

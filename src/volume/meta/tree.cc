@@ -27,9 +27,16 @@ Tree::Tree(Tree&&) noexcept = default;
 Tree& Tree::operator=(Tree&&) noexcept = default;
 
 Tree::NodeIndex Tree::Find(Ino ino) const {
-  const auto at = std::lower_bound(nodes_.begin(), nodes_.end(), ino,
+  if (nodes_.empty() || ino < nodes_.front().ino || ino > nodes_.back().ino) return kNone;
+  // Inodes are given out in order, so most trees have few gaps: the place is at most this far in,
+  // and usually right there.
+  const std::uint64_t most =
+      std::min<std::uint64_t>(ToInt(ino) - ToInt(nodes_.front().ino), nodes_.size() - 1);
+  if (nodes_[most].ino == ino) return static_cast<NodeIndex>(most);
+  const auto end = nodes_.begin() + static_cast<std::ptrdiff_t>(most) + 1;
+  const auto at = std::lower_bound(nodes_.begin(), end, ino,
                                    [](const Node& node, Ino key) { return node.ino < key; });
-  if (at == nodes_.end() || at->ino != ino) return kNone;
+  if (at == end || at->ino != ino) return kNone;
   return static_cast<NodeIndex>(at - nodes_.begin());
 }
 
@@ -93,6 +100,23 @@ std::vector<Slice> Tree::Slices(NodeIndex file, std::uint32_t index) const {
     }
     if (record.last != 0) return slices;
   }
+}
+
+std::vector<SliceKey> Tree::SlicesAfter(NodeIndex file, std::size_t count) const {
+  constexpr std::size_t kMostRecords = 100'000;
+  std::vector<SliceKey> found;
+  if (type(file) != FileType::kFile || nodes_[file].link == kNone) return found;
+  const std::size_t first = nodes_[file].link;
+  const std::size_t end = std::min(slices_.size(), first + kMostRecords);
+  std::uint64_t last = slices_[first].id;
+  for (std::size_t i = first; i < end && found.size() < count; ++i) {
+    const Record& record = slices_[i];
+    const std::uint64_t id = record.id;
+    if (id == 0 || id == last) continue;
+    last = id;
+    found.push_back({.id = id, .size = record.size});
+  }
+  return found;
 }
 
 std::size_t Tree::MemoryBytes() const {

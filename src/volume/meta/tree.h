@@ -57,6 +57,10 @@ class Tree {
   // Records of a chunk in write order.
   std::vector<Slice> Slices(NodeIndex file, std::uint32_t index) const;
 
+  // Up to `count` slices, each once, that `file` and the files after it in order of inode lie in,
+  // the first slice of `file` left out: what an import wrote next.
+  std::vector<SliceKey> SlicesAfter(NodeIndex file, std::size_t count) const;
+
   // Resident size of the arrays.
   std::size_t MemoryBytes() const;
 

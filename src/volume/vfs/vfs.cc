@@ -104,21 +104,26 @@ Vfs::~Vfs() {
 MetaStore& Vfs::meta() { return state_->meta_; }
 
 Result<Attr> Vfs::GetAttr(const Context& ctx, Ino ino) {
+  // Looked at before and after: a commit in between would otherwise hide bytes that were written
+  // long ago, because the volume was asked before it and the writer after it.
+  const auto file = state_->files_.FindFile(ino);
+  const std::uint64_t before = file && file->writer.Dirty() ? file->writer.length() : 0;
   ASSIGN_OR_RETURN(Attr attr, state_->meta_.GetAttr(ctx, ino));
-  if (auto file = state_->files_.FindFile(ino); file && file->writer.Dirty()) {
-    attr.length = std::max(attr.length, file->writer.length());
-  }
+  const std::uint64_t after = file && file->writer.Dirty() ? file->writer.length() : 0;
+  attr.length = std::max({attr.length, before, after});
   return attr;
 }
 
 Result<Entry> Vfs::Lookup(const Context& ctx, const Caller& caller, Ino parent,
                           std::string_view name) {
   ASSIGN_OR_RETURN(Entry entry, state_->meta_.Lookup(ctx, caller, parent, name));
-  if (auto file = state_->files_.FindFile(entry.ino); file && file->writer.Dirty()) {
-    entry.attr.length = std::max(entry.attr.length, file->writer.length());
+  if (IsOpen(entry.ino)) {
+    ASSIGN_OR_RETURN(entry.attr, GetAttr(ctx, entry.ino));
   }
   return entry;
 }
+
+bool Vfs::IsOpen(Ino ino) const { return state_->files_.FindFile(ino) != nullptr; }
 
 Result<Attr> Vfs::SetAttr(const Context& ctx, const Caller& caller, Ino ino,
                           const AttrChange& change) {

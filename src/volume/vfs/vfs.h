@@ -61,6 +61,9 @@ class Vfs {
   // With the length that this process has written but not yet committed.
   Result<Attr> GetAttr(const Context& ctx, Ino ino);
   Result<Entry> Lookup(const Context& ctx, const Caller& caller, Ino parent, std::string_view name);
+  // True while a handle of this process is open on the file: what the volume says of its length may
+  // be behind.
+  bool IsOpen(Ino ino) const;
   // A change of length first commits what was written before it.
   Result<Attr> SetAttr(const Context& ctx, const Caller& caller, Ino ino, const AttrChange& change);
   Result<Attr> Fallocate(const Context& ctx, const Caller& caller, Ino ino, FallocateMode mode,

@@ -130,6 +130,8 @@ std::shared_ptr<OpenBlock> CacheDir::OpenWhole(const BlockId& block) {
     if (errno != ENOENT) Failed("open", path, errno);
     return nullptr;
   }
+  // What wrote the file, or another reader, may have left a second copy in memory.
+  if (direct) ::posix_fadvise(fd.get(), 0, 0, POSIX_FADV_DONTNEED);
   const auto stored = static_cast<std::uint64_t>(info.st_size);
   const std::uint64_t pieces = (block.length + kCacheChecksumSpan - 1) / kCacheChecksumSpan;
   if (!S_ISREG(info.st_mode) || stored < block.length ||

@@ -131,6 +131,12 @@ class CacheDir {
   };
   Result<std::vector<Victim>> OldestBlocks(const Context& ctx) const;
   void EvictBatch(std::span<const Victim> victims, DiskCache::Removed& freed);
+  struct Totals {
+    std::int64_t blocks = 0, bytes = 0, pinned = 0, parts = 0, part_bytes = 0;
+  };
+  Result<Totals> CountFiles(const Context& ctx) const;
+  // A process that was killed inside a change has left the counters wrong.
+  bool SomebodyDied();
   bool Probe();
   void TakeOut(const std::string& problem);
   void SetProblem(std::string problem);

@@ -32,6 +32,7 @@ struct CounterPage {
   std::atomic<std::uint64_t> miss_bytes;
   std::atomic<std::uint64_t> corrupt;
   std::atomic<std::uint64_t> evicted;
+  std::atomic<std::uint64_t> changes;  // begun since the page exists
 };
 static_assert(sizeof(CounterPage) <= 4096 && std::atomic<std::uint64_t>::is_always_lock_free);
 
@@ -68,7 +69,10 @@ class SharedCounters {
 // Marks a change of the directory while it lives, so that a death inside it is noticed.
 class Change {
  public:
-  explicit Change(SharedCounters& counters) : counters_(counters) { ++counters_->in_flight; }
+  explicit Change(SharedCounters& counters) : counters_(counters) {
+    ++counters_->in_flight;
+    ++counters_->changes;
+  }
   ~Change() { --counters_->in_flight; }
   Change(const Change&) = delete;
   Change& operator=(const Change&) = delete;

@@ -211,17 +211,7 @@ bool CacheDir::MakeRoom(const Context& ctx, std::uint64_t bytes) {
   return Evict(ctx, need, files, directory_.capacity / 20) || Refusal(bytes).empty();
 }
 
-Result<void> CacheDir::Recount(const Context& ctx) {
-  const auto counters = this->counters();
-  if (!counters) return {};
-  Turn turn(*this);  // or what changes meanwhile would count twice or not at all
-  if (!turn.held()) return Fail(Code::kUnavailable, "{} is locked for too long", root_);
-  auto& page = *counters;
-  struct Totals {
-    std::int64_t blocks = 0, bytes = 0, pinned = 0, parts = 0, part_bytes = 0;
-  };
-  const Totals before{page->blocks, page->bytes, page->pinned_bytes, page->part_blocks,
-                      page->part_bytes};
+Result<CacheDir::Totals> CacheDir::CountFiles(const Context& ctx) const {
   Totals seen;
   for (const bool part : {false, true}) {
     RETURN_IF_ERROR(WalkBlocks(ctx, root_ + (part ? "/part" : "/raw"),
@@ -234,15 +224,46 @@ Result<void> CacheDir::Recount(const Context& ctx) {
                                  if (part) seen.part_bytes += bytes;
                                }));
   }
-  page->blocks += seen.blocks - before.blocks;
-  page->bytes += seen.bytes - before.bytes;
-  page->pinned_bytes += seen.pinned - before.pinned;
-  page->part_blocks += seen.parts - before.parts;
-  page->part_bytes += seen.part_bytes - before.part_bytes;
-  page->counted = std::chrono::system_clock::to_time_t(env_.options.clock->WallNow());
-  MutexLock lock(state_mutex_);
-  recount_at_ = env_.options.clock->Now() + env_.options.recount_interval;
+  return seen;
+}
+
+Result<void> CacheDir::Recount(const Context& ctx) {
+  SharedCounters* const counters = this->counters();
+  if (counters == nullptr) return {};
+  auto& page = *counters;
+  const auto accept = [&](const Totals& seen) {
+    page->blocks = seen.blocks;
+    page->bytes = seen.bytes;
+    page->pinned_bytes = seen.pinned;
+    page->part_blocks = seen.parts;
+    page->part_bytes = seen.part_bytes;
+    page->counted = std::chrono::system_clock::to_time_t(env_.options.clock->WallNow());
+    MutexLock lock(state_mutex_);
+    recount_at_ = env_.options.clock->Now() + env_.options.recount_interval;
+  };
+  // A walk is good if nothing changed meanwhile. Only where something always does, others wait.
+  for (int attempt = 0; attempt < 2; ++attempt) {
+    const std::uint64_t changes = page->changes;
+    if (page->in_flight != 0) continue;
+    ASSIGN_OR_RETURN(const Totals seen, CountFiles(ctx));
+    Turn turn(*this);
+    if (!turn.held()) return Fail(Code::kUnavailable, "{} is locked for too long", root_);
+    if (page->changes != changes) continue;
+    accept(seen);
+    return {};
+  }
+  Turn turn(*this);
+  if (!turn.held()) return Fail(Code::kUnavailable, "{} is locked for too long", root_);
+  page->in_flight = 0;  // changes happen under the lock: what is left is a dead process's
+  ASSIGN_OR_RETURN(const Totals seen, CountFiles(ctx));
+  accept(seen);
   return {};
+}
+
+bool CacheDir::SomebodyDied() {
+  if ((*counters())->in_flight == 0) return false;
+  Turn turn(*this);
+  return turn.held() && (*counters())->in_flight != 0;
 }
 
 // Tries a directory that was taken out.
@@ -277,7 +298,7 @@ void CacheDir::Upkeep(const Context& ctx) {
     // Somebody removed or replaced the directory under us, or the disk was full when we came.
     if (auto attached = Attach(); !attached) return TakeOut(attached.error().message());
   }
-  bool recount = counters()->needs_walk();
+  bool recount = counters()->needs_walk() || SomebodyDied();
   {
     MutexLock lock(state_mutex_);
     recount = recount || env_.options.clock->Now() >= recount_at_;

@@ -1,0 +1,26 @@
+// Running a command in the background: the program starts itself again, waits until that one is
+// ready or has failed, and ends with its exit code.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+
+namespace paddleop::cmd {
+
+// True in the process that was started to stay: the line was given by StartInBackground.
+bool IsBackgroundProcess();
+
+// Starts the program again with the same command line. Returns 0 once it said that it is ready, or
+// its exit code if it ended before.
+Result<int> StartInBackground(const std::vector<std::string>& arguments);
+
+// In the background process: lets the starter go, and sends standard error, where the log goes, to
+// `log_file`.
+Result<void> SayReady(const std::string& log_file);
+
+// The command line of this process.
+Result<std::vector<std::string>> OwnArguments();
+
+}  // namespace paddleop::cmd

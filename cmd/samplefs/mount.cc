@@ -1,0 +1,163 @@
+#include "fuse/mount.h"
+
+#include <malloc.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <thread>
+
+#include "base/posix.h"
+#include "base/secret.h"
+#include "fuse/mount_table.h"
+#include "samplefs/background.h"
+#include "samplefs/mount_flags.h"
+#include "samplefs/tool.h"
+
+namespace paddleop::cmd {
+namespace {
+
+std::string DefaultLog() {
+  return ::geteuid() == 0 ? "/var/log/samplefs.log"
+                          : GetEnv("HOME", "/tmp") + "/.samplefs/samplefs.log";
+}
+
+std::string HostName() {
+  char name[256] = {};
+  return ::gethostname(name, sizeof name - 1) == 0 ? name : "unknown";
+}
+
+std::chrono::milliseconds Milliseconds(double seconds) {
+  return std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1000));
+}
+
+Result<volume::VolumeOptions> MakeVolumeOptions(const MountFlags& flags,
+                                                const std::string& mount_point) {
+  volume::VolumeOptions options;
+  options.read_only = flags.read_only;
+  if (!flags.read_only) {
+    options.session = volume::SessionInfo{.version = "1.3.1",
+                                          .host_name = HostName(),
+                                          .mount_point = mount_point,
+                                          .process_id = static_cast<std::uint64_t>(::getpid())};
+  }
+  if (flags.max_uploads < 1 || flags.max_uploads > 1000 || flags.max_downloads < 1 ||
+      flags.max_downloads > 1000) {
+    return paddleop::Fail(Code::kInvalid, "--max-uploads and --max-downloads go from 1 to 1000");
+  }
+  options.max_uploads = static_cast<std::size_t>(flags.max_uploads);
+  options.max_downloads = static_cast<std::size_t>(flags.max_downloads);
+  ASSIGN_OR_RETURN(options.buffer_bytes, ParseMebibytes("buffer-size", flags.buffer_size));
+  if (options.buffer_bytes < (32U << 20))
+    return paddleop::Fail(Code::kInvalid, "--buffer-size must be at least 32 MiB");
+  ASSIGN_OR_RETURN(options.vfs.max_readahead, ParseMebibytes("max-readahead", flags.max_readahead));
+  ASSIGN_OR_RETURN(const double io, ParseSeconds("io-timeout", flags.io_timeout));
+  if (io < 1) return paddleop::Fail(Code::kInvalid, "--io-timeout must be at least 1s");
+  options.vfs.io_timeout = Milliseconds(io);
+  ASSIGN_OR_RETURN(options.cache, flags.cache.Options(/*use_default=*/true));
+  // The kernel's page cache holds what programs have read; a second copy would push it out.
+  options.cache.direct_reads = flags.read_only;
+  options.memory_cache_bytes = flags.read_only ? 0 : 32ULL << 20;
+  return options;
+}
+
+Result<fuse::MountOptions> MakeMountOptions(const MountFlags& flags,
+                                            const std::string& mount_point) {
+  fuse::MountOptions options;
+  options.session.mount_point = mount_point;
+  options.session.read_only = flags.read_only;
+  options.session.allow_other = flags.allow_other || ::geteuid() == 0;
+  options.session.options = flags.kernel_options;
+  const std::size_t cores = std::max(2U, std::thread::hardware_concurrency());
+  // In data-set mode no thread ever waits, so more than there are processors would only take turns.
+  const std::size_t threads = flags.read_only ? std::min<std::size_t>(cores, 8) : 64;
+  options.session.max_threads =
+      flags.threads > 0 ? static_cast<std::size_t>(flags.threads) : threads;
+  options.session.idle_threads = std::min(options.session.max_threads, cores * 2);
+  options.session.readahead_kib = 4096;
+  auto& general = options.general;
+  ASSIGN_OR_RETURN(general.attr_timeout, ParseSeconds("attr-cache", flags.attr_cache));
+  ASSIGN_OR_RETURN(general.entry_timeout, ParseSeconds("entry-cache", flags.entry_cache));
+  ASSIGN_OR_RETURN(general.dir_entry_timeout,
+                   ParseSeconds("dir-entry-cache", flags.dir_entry_cache));
+  ASSIGN_OR_RETURN(general.negative_timeout,
+                   ParseSeconds("negative-entry-cache", flags.negative_entry_cache));
+  general.xattr = !flags.disable_xattr;
+  general.writeback_cache = flags.writeback_cache;
+  options.read_only = flags.read_only;
+  options.metrics_address = flags.metrics;
+  ASSIGN_OR_RETURN(const double refresh, ParseSeconds("refresh", flags.refresh));
+  options.refresh_interval = Milliseconds(refresh);
+  ASSIGN_OR_RETURN(const double io, ParseSeconds("io-timeout", flags.io_timeout));
+  options.data_set.io_timeout = Milliseconds(io);
+  ASSIGN_OR_RETURN(options.data_set.max_readahead,
+                   ParseMebibytes("max-readahead", flags.max_readahead));
+  options.data_set.fetch_threads =
+      static_cast<std::size_t>(std::clamp<std::int64_t>(flags.max_downloads, 1, 12));
+  return options;
+}
+
+Result<void> Serve(Tool& tool, MountFlags& flags) {
+  RETURN_IF_ERROR(fuse::CheckFuse());
+  ASSIGN_OR_RETURN(const std::string mount_point, fuse::CanonicalDirectory(flags.mount_point));
+  RETURN_IF_ERROR(fuse::CheckMountPoint(mount_point));
+  ASSIGN_OR_RETURN(const auto volume_options, MakeVolumeOptions(flags, mount_point));
+  ASSIGN_OR_RETURN(auto options, MakeMountOptions(flags, mount_point));
+  for (const std::string& ignored : flags.ignored)
+    tool.log().Warn(tool.ctx(), "mount option without effect", {{"option", ignored}});
+  ASSIGN_OR_RETURN(auto volume, tool.OpenVolume(volume_options));
+  ASSIGN_OR_RETURN(options.meta_url, tool.ResolveVolume());
+  options.session.source = "SampleFS:" + volume->setting().name;
+  if (!flags.subdir.empty()) {
+    auto root =
+        volume->meta().Resolve(tool.ctx(), volume::Caller{}, volume::kRootIno, flags.subdir);
+    if (!root) return std::unexpected(std::move(root).error().Wrap("--subdir " + flags.subdir));
+    if (root->attr.type != volume::FileType::kDirectory) {
+      return paddleop::Fail(Code::kNotDirectory, "--subdir {} is not a directory of the volume",
+                            flags.subdir);
+    }
+    options.general.root = options.data_set.root = root->ino;
+  }
+  return fuse::RunMount(tool.ctx(), *volume, options, tool.metrics(), tool.log(), [&] {
+    tool.log().Info(tool.ctx(), "mounted",
+                    {{"volume", volume->setting().name},
+                     {"path", mount_point},
+                     {"metadata", RedactUrl(options.meta_url)}});
+    if (!IsBackgroundProcess()) return;
+    const std::string log_file = flags.log_file.empty() ? DefaultLog() : flags.log_file;
+    if (auto ready = SayReady(log_file); !ready)
+      tool.log().Error(tool.ctx(), "background start", {{"error", ready.error().message()}});
+  });
+}
+
+int RunMountCommand(Tool& tool, MountFlags& flags) {
+  if (auto applied = ApplyMountOptions(&flags); !applied) {
+    tool.Fail(applied.error());
+    return kExitUsage;
+  }
+  if (flags.background && !IsBackgroundProcess()) {
+    auto arguments = OwnArguments();
+    if (!arguments) return tool.Fail(arguments.error());
+    auto started = StartInBackground(*arguments);
+    return started ? *started : tool.Fail(started.error());
+  }
+  // Blocks come and go in buffers of megabytes: their memory goes back to the system at once, and
+  // many threads do not each keep a heap of their own.
+  ::mallopt(M_MMAP_THRESHOLD, 1 << 20);
+  ::mallopt(M_ARENA_MAX, 4);
+  if (auto served = Serve(tool, flags); !served) return tool.Fail(served.error());
+  return kExitDone;
+}
+
+}  // namespace
+
+void AddMount(Command& program, Tool& tool) {
+  auto flags = std::make_shared<MountFlags>();
+  Command command = program.AddCommand("mount", "mount a volume",
+                                       [flags, &tool] { return RunMountCommand(tool, *flags); });
+  command.AddArgument("VOLUME", &tool.volume, "metadata URL");
+  command.AddArgument("DIR", &flags->mount_point, "an existing directory");
+  AddMountFlags(command, flags.get());
+  tool.AddCommonOptions(command);
+}
+
+}  // namespace paddleop::cmd

@@ -1,0 +1,240 @@
+#include "samplefs/mount_flags.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <functional>
+#include <map>
+
+#include "base/bytes.h"
+
+namespace paddleop::cmd {
+namespace {
+
+constexpr std::array kKernelFlags = {"ro",       "rw",        "suid",     "nosuid",  "dev",
+                                     "nodev",    "exec",      "noexec",   "async",   "sync",
+                                     "atime",    "noatime",   "relatime", "dirsync", "nodiratime",
+                                     "diratime", "norelatime"};
+// Written into fstab for mount(8) and systemd.
+constexpr std::array kForMount = {"defaults", "auto",      "noauto",   "user",
+                                  "nouser",   "users",     "owner",    "group",
+                                  "nofail",   "_netdev",   "nonempty", "default_permissions",
+                                  "debug",    "big_writes"};
+
+// Flags of `juicefs mount` that change nothing here; each takes a value unless it says so.
+struct Ignored {
+  const char* name;
+  bool takes_value;
+  const char* why;
+};
+constexpr std::array<Ignored, 14> kIgnored = {{
+    {"no-usage-report", false, "nothing is ever reported"},
+    {"backup-meta", true, "metadata is not backed up by mounts"},
+    {"backup-skip-trash", false, "metadata is not backed up by mounts"},
+    {"open-cache", true, "opening a file always asks the volume"},
+    {"open-cache-limit", true, "opening a file always asks the volume"},
+    {"skip-dir-nlink", true, "link counts are always kept"},
+    {"sort-dir", false, "listings are sorted where the volume can"},
+    {"enable-ioctl", false, "ioctl is not served"},
+    {"writeback", false, "data is uploaded before close returns"},
+    {"upload-delay", true, "data is uploaded before close returns"},
+    {"cache-items", true, "the cache is bounded by its size"},
+    {"cache-scan-interval", true, "the cache directory is its own index"},
+    {"cache-partial-only", false, "whole blocks are cached"},
+    {"max-deletes", true, "deletion has one thread"},
+}};
+
+struct Setting {
+  bool flag = false;
+  std::function<void(const std::string&)> set;
+};
+
+// Our flags by name without dashes, as they may come in -o.
+std::map<std::string, Setting> ByName(MountFlags* f) {
+  const auto text = [](std::string* target) {
+    return Setting{.flag = false, .set = [target](const std::string& v) { *target = v; }};
+  };
+  const auto number = [](std::int64_t* target) {
+    return Setting{.flag = false, .set = [target](const std::string& v) {
+                     std::from_chars(v.data(), v.data() + v.size(), *target);
+                   }};
+  };
+  const auto list = [](std::vector<std::string>* target) {
+    return Setting{.flag = false, .set = [target](const std::string& v) { target->push_back(v); }};
+  };
+  const auto flag = [](bool* target) {
+    return Setting{.flag = true, .set = [target](const std::string&) { *target = true; }};
+  };
+  return {{"read-only", flag(&f->read_only)},
+          {"subdir", text(&f->subdir)},
+          {"attr-cache", text(&f->attr_cache)},
+          {"entry-cache", text(&f->entry_cache)},
+          {"dir-entry-cache", text(&f->dir_entry_cache)},
+          {"negative-entry-cache", text(&f->negative_entry_cache)},
+          {"enable-xattr", flag(&f->enable_xattr)},
+          {"disable-xattr", flag(&f->disable_xattr)},
+          {"writeback_cache", flag(&f->writeback_cache)},
+          {"heartbeat", text(&f->heartbeat)},
+          {"no-bgjob", flag(&f->no_background_jobs)},
+          {"get-timeout", text(&f->get_timeout)},
+          {"put-timeout", text(&f->put_timeout)},
+          {"io-timeout", text(&f->io_timeout)},
+          {"cache-dir", list(&f->cache.directories)},
+          {"cache-size", list(&f->cache.sizes)},
+          {"free-space-ratio", list(&f->cache.free_space_ratios)},
+          {"verify-cache-checksum", text(&f->cache.checksum)},
+          {"max-uploads", number(&f->max_uploads)},
+          {"max-downloads", number(&f->max_downloads)},
+          {"buffer-size", text(&f->buffer_size)},
+          {"max-readahead", text(&f->max_readahead)},
+          {"metrics", text(&f->metrics)},
+          {"log", text(&f->log_file)},
+          {"threads", number(&f->threads)},
+          {"refresh", text(&f->refresh)}};
+}
+
+Result<void> ApplyOne(const std::string& option, const std::map<std::string, Setting>& ours,
+                      MountFlags* flags) {
+  const auto equals = option.find('=');
+  const std::string name = option.substr(0, equals);
+  const std::string value = equals == std::string::npos ? "" : option.substr(equals + 1);
+  const auto is = [&](const char* other) { return name == other; };
+  if (name.empty() || name.starts_with("x-") || std::ranges::any_of(kForMount, is)) return {};
+  if (name == "allow_other") {
+    flags->allow_other = true;
+    return {};
+  }
+  if (name == "ro") flags->read_only = true;
+  if (std::ranges::any_of(kKernelFlags, is) || name == "max_read") {
+    flags->kernel_options.push_back(option);
+    return {};
+  }
+  for (const Ignored& ignored : kIgnored) {
+    if (name != ignored.name) continue;
+    flags->ignored.push_back(fmt::format("{} ({})", name, ignored.why));
+    return {};
+  }
+  const auto known = ours.find(name);
+  if (known == ours.end())
+    return Fail(Code::kInvalid, "unknown mount option \"{}\"; see 'samplefs mount --help'", name);
+  if (known->second.flag != value.empty()) {
+    return Fail(Code::kInvalid, "mount option \"{}\" {}", name,
+                known->second.flag ? "takes no value" : "needs a value");
+  }
+  known->second.set(value);
+  return {};
+}
+
+}  // namespace
+
+void AddMountFlags(Command& command, MountFlags* f) {
+  command.AddFlag("-d,--background", &f->background, "run in the background once it is mounted");
+  command.AddOption("-o", &f->options,
+                    "options as in fstab, comma-separated: the kernel's (ro, noatime, allow_other, "
+                    "...) and any flag of this command without its dashes");
+  command.AddOption("--log", &f->log_file,
+                    "where the log goes in the background (/var/log/samplefs.log, or "
+                    "~/.samplefs/samplefs.log)");
+  command.AddFlag("--read-only", &f->read_only,
+                  "data-set mode: a fast read-only view of the volume as it is now");
+  command.AddOption("--subdir", &f->subdir, "mount this directory of the volume");
+  command.AddOption("--attr-cache", &f->attr_cache, "how long the kernel may keep attributes");
+  command.AddOption("--entry-cache", &f->entry_cache, "how long it may keep names of files");
+  command.AddOption("--dir-entry-cache", &f->dir_entry_cache,
+                    "how long it may keep names of directories");
+  command.AddOption("--negative-entry-cache,--negative-dir-entry-cache", &f->negative_entry_cache,
+                    "how long it may remember that a name does not exist");
+  command.AddFlag("--enable-xattr", &f->enable_xattr, "extended attributes (they are enabled)");
+  command.AddFlag("--disable-xattr", &f->disable_xattr,
+                  "no extended attributes: a request less for each write");
+  command.AddFlag("--writeback_cache", &f->writeback_cache,
+                  "let the kernel gather small writes; for a volume with one writer");
+  command.AddOption("--heartbeat", &f->heartbeat, "how often the mount tells that it is alive");
+  command.AddFlag("--no-bgjob", &f->no_background_jobs, "leave cleaning up to other clients");
+  command.AddOption("--get-timeout", &f->get_timeout, "for one download");
+  command.AddOption("--put-timeout", &f->put_timeout, "for one upload");
+  command.AddOption("--io-timeout", &f->io_timeout,
+                    "how long a read or write is tried before it fails");
+  f->cache.Add(command);
+  command.AddOption("--max-uploads", &f->max_uploads, "uploads at the same time");
+  command.AddOption("--max-downloads", &f->max_downloads, "downloads at the same time");
+  command.AddOption("--buffer-size", &f->buffer_size, "memory for data on its way, in MiB");
+  command.AddOption("--max-readahead", &f->max_readahead,
+                    "how far to fetch ahead of a sequential reader, in MiB");
+  command.AddOption("--metrics", &f->metrics, "serve /metrics on this address (127.0.0.1:9567)");
+  command.AddOption("--threads", &f->threads,
+                    "threads that take the kernel's requests; 0: as many as fit the machine");
+  command.AddOption("--refresh", &f->refresh,
+                    "data-set mode: look for a newer state this often; 0s: only when told");
+  for (const Ignored& ignored : kIgnored) {
+    const std::string name = fmt::format("--{}", ignored.name);
+    const std::string help = fmt::format("accepted without effect: {}", ignored.why);
+    if (ignored.takes_value) {
+      command.AddOption(name, &f->ignored_values[ignored.name], help);
+    } else {
+      command.AddFlag(name, &f->ignored_flags[ignored.name], help);
+    }
+  }
+}
+
+Result<void> ApplyMountOptions(MountFlags* flags) {
+  const auto ours = ByName(flags);
+  for (const std::string& list : flags->options) {
+    std::size_t at = 0;
+    while (at <= list.size()) {
+      const std::size_t comma = std::min(list.find(',', at), list.size());
+      RETURN_IF_ERROR(ApplyOne(list.substr(at, comma - at), ours, flags));
+      at = comma + 1;
+    }
+  }
+  for (const Ignored& ignored : kIgnored) {
+    if (flags->ignored_flags[ignored.name] || !flags->ignored_values[ignored.name].empty())
+      flags->ignored.push_back(fmt::format("{} ({})", ignored.name, ignored.why));
+  }
+  return {};
+}
+
+Result<double> ParseSeconds(std::string_view flag, std::string_view text) {
+  double number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  const std::string_view unit(end, static_cast<std::size_t>(text.data() + text.size() - end));
+  static const std::map<std::string_view, double> kUnits = {
+      {"", 1}, {"s", 1}, {"ms", 1e-3}, {"us", 1e-6}, {"m", 60}, {"h", 3600}, {"d", 86400}};
+  const auto factor = kUnits.find(unit);
+  if (error != std::errc() || factor == kUnits.end() || number < 0) {
+    return Fail(Code::kInvalid, "--{} is \"{}\"; give a time such as 1s, 100ms, 5m or 1h", flag,
+                text);
+  }
+  return number * factor->second;
+}
+
+Result<std::uint64_t> ParseMebibytes(std::string_view flag, std::string_view text) {
+  const bool plain =
+      !text.empty() && text.find_first_not_of("0123456789") == std::string_view::npos;
+  auto size = ParseSize(plain ? std::string(text) + "M" : std::string(text));
+  if (!size) return std::unexpected(std::move(size).error().Wrap(fmt::format("--{}", flag)));
+  return *size;
+}
+
+std::vector<std::string> TranslateMountHelper(int argc, char** argv) {
+  std::vector<std::string> given(argv, argv + argc);
+  if (given.empty()) return given;
+  const std::string program = given[0].substr(given[0].rfind('/') + 1);
+  if (program != "mount.samplefs") return given;
+  // mount.samplefs VOLUME DIR [-sfnv] [-N namespace] [-o options] [-t type]
+  std::vector<std::string> out = {given[0], "mount", "-d"};
+  for (std::size_t i = 1; i < given.size(); ++i) {
+    if (given[i] == "-o" && i + 1 < given.size()) {
+      out.insert(out.end(), {"-o", given[++i]});
+    } else if ((given[i] == "-N" || given[i] == "-t") && i + 1 < given.size()) {
+      ++i;
+    } else if (!given[i].starts_with('-')) {
+      out.push_back(given[i]);
+    }
+  }
+  return out;
+}
+
+}  // namespace paddleop::cmd

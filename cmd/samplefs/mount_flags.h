@@ -1,0 +1,68 @@
+// Flags of `samplefs mount`, by the names that `juicefs mount` has.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/status.h"
+#include "common/command.h"
+#include "samplefs/cache_flags.h"
+
+namespace paddleop::cmd {
+
+struct MountFlags {
+  std::string mount_point;
+  bool background = false;
+  std::string log_file;
+  std::vector<std::string> options;  // -o
+  bool read_only = false;
+  std::string subdir;
+  std::string attr_cache = "1s";
+  std::string entry_cache = "1s";
+  std::string dir_entry_cache = "1s";
+  std::string negative_entry_cache = "0s";
+  bool enable_xattr = true;
+  bool disable_xattr = false;
+  bool writeback_cache = false;
+  std::string heartbeat = "12s";
+  bool no_background_jobs = false;
+  std::string get_timeout = "60s";
+  std::string put_timeout = "60s";
+  std::string io_timeout = "60s";
+  CacheFlags cache;
+  std::int64_t max_uploads = 20;
+  std::int64_t max_downloads = 32;
+  std::string buffer_size = "128M";
+  std::string max_readahead = "32M";
+  std::string metrics;
+  std::int64_t threads = 0;
+  std::string refresh = "0s";
+
+  // Of the kernel's and libfuse's own, from -o.
+  std::vector<std::string> kernel_options;
+  bool allow_other = false;
+  // Flags of the official client that mean nothing here: what was given, by name.
+  std::map<std::string, std::string> ignored_values;
+  std::map<std::string, bool> ignored_flags;
+  // One line for each that was given, after ApplyMountOptions.
+  std::vector<std::string> ignored;
+};
+
+void AddMountFlags(Command& command, MountFlags* flags);
+// Reads `options`: what the kernel knows stays for it, "cache-size=1024" and the like are our flags
+// without dashes, and what mount(8) writes for itself is dropped. kInvalid names what is neither.
+Result<void> ApplyMountOptions(MountFlags* flags);
+
+// "1.5s", "100ms", "2m", "1h", "1d", or a number of seconds. kInvalid names the flag.
+Result<double> ParseSeconds(std::string_view flag, std::string_view text);
+// "300M", "1G", or a number of MiB, in bytes.
+Result<std::uint64_t> ParseMebibytes(std::string_view flag, std::string_view text);
+
+// The command line that mount(8) gives to a helper called mount.samplefs, as one of ours; anything
+// else comes back as it is.
+std::vector<std::string> TranslateMountHelper(int argc, char** argv);
+
+}  // namespace paddleop::cmd

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+
+#include "base/log.h"
+#include "fuse/op_stats.h"
+#include "volume/vfs/data_set.h"
+
+struct fuse_lowlevel_ops;
+
+namespace paddleop::fuse {
+
+struct DataSetFsOptions {
+  // The kernel may keep what it was told until it is told otherwise.
+  double timeout = 365.0 * 86400;
+  std::size_t max_background = 128;
+};
+
+// Data-set mode: a read-only view in which the kernel asks for everything once. Opening, flushing
+// and opening directories are answered ENOSYS, after which it never asks for them again, so that
+// reading what is in the page cache costs no request at all.
+//
+// No handler waits for a disk or the network: reads are answered by the data set's threads.
+class DataSetFs {
+ public:
+  // `data` and `stats` outlive this object. `ready` is called once the kernel has said hello.
+  DataSetFs(volume::DataSet& data, OpStats& stats, const DataSetFsOptions& options,
+            std::function<void()> ready);
+  ~DataSetFs();
+
+  static const fuse_lowlevel_ops& Operations();
+  // What the operations expect as userdata.
+  void* userdata();
+
+  class State;
+
+ private:
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace paddleop::fuse

@@ -1,0 +1,196 @@
+// Open files of the general mode.
+#include <fcntl.h>
+#include <linux/falloc.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "base/bytes.h"
+#include "fuse/internal/general_state.h"
+
+namespace paddleop::fuse {
+namespace {
+
+using volume::Handle;
+using State = GeneralFs::State;
+
+Handle HandleOf(const fuse_file_info& file) { return Handle{file.fh}; }
+
+volume::OpenFlags FlagsOf(const State& state, int flags) {
+  volume::OpenFlags out;
+  const int access = flags & O_ACCMODE;
+  out.read = access != O_WRONLY;
+  out.write = access != O_RDONLY;
+  // The kernel gathers partial pages, for which it reads through whichever handle it has.
+  if (state.options.writeback_cache && out.write) out.read = true;
+  // O_APPEND is the kernel's business: it gives the offset, also for pages of a mapping.
+  out.truncate = (flags & O_TRUNC) != 0;
+  return out;
+}
+
+void ReplyOpened(State& state, Call& call, const volume::OpenedFile& opened, fuse_file_info file) {
+  file.fh = static_cast<std::uint64_t>(opened.handle);
+  file.keep_cache = state.versions.Unchanged(opened.entry.ino, opened.entry.attr) ? 1 : 0;
+  // Nothing to flush when a file that was only read is closed.
+  file.noflush = (file.flags & O_ACCMODE) == O_RDONLY ? 1 : 0;
+  call.ReplyOpen(file);
+}
+
+void OnOpen(fuse_req_t request, fuse_ino_t ino, fuse_file_info* file) {
+  State& state = State::Of(request);
+  auto call = std::make_unique<Call>(state.env, request, Op::kOpen, ino);
+  call->Detail(",0x{:x}", file->flags);
+  state.RunIo([&state, file = *file, call = std::move(call)] {
+    const auto flags = FlagsOf(state, file.flags);
+    auto opened = state.vfs.Open(call->ctx(), call->caller(), call->ino(), flags);
+    if (!opened) return call->Error(opened.error());
+    ReplyOpened(state, *call, *opened, file);
+  });
+}
+
+void OnCreate(fuse_req_t request, fuse_ino_t parent, const char* name, mode_t mode,
+              fuse_file_info* file) {
+  State& state = State::Of(request);
+  Call call(state.env, request, Op::kCreate, parent);
+  call.Detail(",{},{:o}", name, mode);
+  auto opened = state.vfs.Create(call.ctx(), call.caller((mode & S_ISGID) != 0), call.ino(), name,
+                                 static_cast<std::uint16_t>(mode & 07777),
+                                 FlagsOf(state, file->flags), (file->flags & O_EXCL) != 0);
+  if (!opened) return call.Error(opened.error());
+  fuse_file_info out = *file;
+  out.fh = static_cast<std::uint64_t>(opened->handle);
+  out.keep_cache = 0;
+  call.ReplyCreated(opened->entry, out);
+}
+
+void OnRead(fuse_req_t request, fuse_ino_t ino, std::size_t size, off_t offset,
+            fuse_file_info* file) {
+  State& state = State::Of(request);
+  auto call = std::make_unique<Call>(state.env, request, Op::kRead, ino);
+  call->Detail(",{},{}", size, offset);
+  state.RunIo([&state, size, offset, handle = HandleOf(*file), call = std::move(call)] {
+    thread_local std::vector<std::byte> buffer;
+    if (buffer.size() < size) buffer.resize(size);
+    const auto out = std::span(buffer).first(size);
+    auto got = state.vfs.Read(call->ctx(), handle, static_cast<std::uint64_t>(offset), out);
+    if (!got) return call->Error(got.error());
+    state.stats.AddBytesRead(*got);
+    call->ReplyData(AsText(out.first(*got)));
+  });
+}
+
+void Write(State& state, Call& call, Handle handle, std::uint64_t offset, std::string_view data) {
+  auto written = state.vfs.Write(Call::LastingContext(), handle, offset, AsBytes(data));
+  if (!written) return call.Error(written.error());
+  state.stats.AddBytesWritten(data.size());
+  call.ReplyWritten(data.size());
+}
+
+void OnWrite(fuse_req_t request, fuse_ino_t ino, const char* bytes, std::size_t size, off_t offset,
+             fuse_file_info* file) {
+  State& state = State::Of(request);
+  auto call = std::make_unique<Call>(state.env, request, Op::kWrite, ino);
+  call->Detail(",{},{}", size, offset);
+  // The bytes are ours only until we return: a write is done here. It waits only when the buffers
+  // are full, for which the volume has a deadline.
+  Write(state, *call, HandleOf(*file), static_cast<std::uint64_t>(offset), {bytes, size});
+}
+
+void OnFlush(fuse_req_t request, fuse_ino_t ino, fuse_file_info* file) {
+  State& state = State::Of(request);
+  auto call = std::make_unique<Call>(state.env, request, Op::kFlush, ino);
+  state.RunIo([&state, handle = HandleOf(*file), call = std::move(call)] {
+    call->Reply(state.vfs.Flush(Call::LastingContext(), handle));
+  });
+}
+
+void OnFsync(fuse_req_t request, fuse_ino_t ino, int, fuse_file_info* file) {
+  State& state = State::Of(request);
+  auto call = std::make_unique<Call>(state.env, request, Op::kFsync, ino);
+  state.RunIo([&state, handle = HandleOf(*file), call = std::move(call)] {
+    call->Reply(state.vfs.Flush(Call::LastingContext(), handle));
+  });
+}
+
+void OnRelease(fuse_req_t request, fuse_ino_t ino, fuse_file_info* file) {
+  State& state = State::Of(request);
+  auto call = std::make_unique<Call>(state.env, request, Op::kRelease, ino);
+  state.RunIo([&state, handle = HandleOf(*file), call = std::move(call)] {
+    auto released = state.vfs.Release(Call::LastingContext(), handle);
+    // Nobody sees this answer: close(2) was answered after the flush.
+    if (!released) {
+      state.log.Warn(Context::Background(), "closing a file failed",
+                     {{"inode", ToInt(call->ino())}, {"error", released.error().message()}});
+    }
+    call->Reply(released);
+  });
+}
+
+void OnFallocate(fuse_req_t request, fuse_ino_t ino, int mode, off_t offset, off_t length,
+                 fuse_file_info*) {
+  State& state = State::Of(request);
+  auto call = std::make_unique<Call>(state.env, request, Op::kFallocate, ino);
+  call->Detail(",{},{},{}", mode, offset, length);
+  using volume::FallocateMode;
+  FallocateMode kind;
+  switch (mode) {
+    case 0:
+      kind = FallocateMode::kExtend;
+      break;
+    case FALLOC_FL_KEEP_SIZE:
+      kind = FallocateMode::kKeepSize;
+      break;
+    case FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE:
+      kind = FallocateMode::kPunchHole;
+      break;
+    case FALLOC_FL_ZERO_RANGE:
+      kind = FallocateMode::kZeroRange;
+      break;
+    case FALLOC_FL_ZERO_RANGE | FALLOC_FL_KEEP_SIZE:
+      kind = FallocateMode::kZeroRangeKeepSize;
+      break;
+    default:
+      return call->Error(EOPNOTSUPP);
+  }
+  state.RunIo([&state, kind, offset, length, call = std::move(call)] {
+    auto attr =
+        state.vfs.Fallocate(Call::LastingContext(), call->caller(), call->ino(), kind,
+                            static_cast<std::uint64_t>(offset), static_cast<std::uint64_t>(length));
+    if (!attr) return call->Error(attr.error());
+    call->Ok();
+  });
+}
+
+void OnCopyRange(fuse_req_t request, fuse_ino_t from, off_t from_offset, fuse_file_info*,
+                 fuse_ino_t to, off_t to_offset, fuse_file_info*, std::size_t length, int flags) {
+  State& state = State::Of(request);
+  auto call = std::make_unique<Call>(state.env, request, Op::kCopyRange, from);
+  call->Detail(",{},{},{},{}", from_offset, to, to_offset, length);
+  if (flags != 0) return call->Error(EINVAL);
+  state.RunIo([&state, from_offset, to, to_offset, length, call = std::move(call)] {
+    // The answer is a 32-bit number.
+    const std::size_t most = std::min<std::size_t>(length, 1U << 30);
+    auto copied = state.vfs.CopyRange(Call::LastingContext(), call->ino(),
+                                      static_cast<std::uint64_t>(from_offset), call->FromKernel(to),
+                                      static_cast<std::uint64_t>(to_offset), most);
+    if (!copied) return call->Error(copied.error());
+    call->ReplyWritten(*copied);
+  });
+}
+
+}  // namespace
+
+void AddFileOperations(fuse_lowlevel_ops& ops) {
+  ops.open = OnOpen;
+  ops.create = OnCreate;
+  ops.read = OnRead;
+  ops.write = OnWrite;
+  ops.flush = OnFlush;
+  ops.fsync = OnFsync;
+  ops.release = OnRelease;
+  ops.fallocate = OnFallocate;
+  ops.copy_file_range = OnCopyRange;
+}
+
+}  // namespace paddleop::fuse

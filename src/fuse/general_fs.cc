@@ -1,0 +1,121 @@
+#include "fuse/general_fs.h"
+
+#include "fuse/internal/general_state.h"
+
+namespace paddleop::fuse {
+
+using State = GeneralFs::State;
+
+namespace {
+
+// How many of the session's threads may wait for data; the others stay for metadata.
+constexpr std::size_t kInlineIo = 40;
+
+void OnInit(void* userdata, fuse_conn_info* connection) {
+  auto& state = *static_cast<State*>(userdata);
+  const auto want = [&](unsigned capability, bool on) {
+    if (on && (connection->capable & capability) != 0) connection->want |= capability;
+    if (!on) connection->want &= ~capability;
+  };
+  want(FUSE_CAP_WRITEBACK_CACHE, state.options.writeback_cache);
+  // The kernel clears set-user-id bits on write with a SETATTR of its own.
+  want(FUSE_CAP_HANDLE_KILLPRIV, false);
+  // Splicing costs more than it saves, and moves pages out of the cache they come from.
+  want(FUSE_CAP_SPLICE_READ | FUSE_CAP_SPLICE_WRITE | FUSE_CAP_SPLICE_MOVE, false);
+  want(FUSE_CAP_READDIRPLUS | FUSE_CAP_READDIRPLUS_AUTO, true);
+  want(FUSE_CAP_PARALLEL_DIROPS | FUSE_CAP_ATOMIC_O_TRUNC | FUSE_CAP_ASYNC_READ, true);
+  connection->max_write = 1U << 20;
+  connection->max_background = static_cast<unsigned>(state.options.max_background);
+  connection->congestion_threshold = connection->max_background * 3 / 4;
+  connection->time_gran = 1;
+  if (state.ready) state.ready();
+}
+
+fuse_lowlevel_ops MakeOperations() {
+  fuse_lowlevel_ops ops = {};
+  ops.init = OnInit;
+  AddNameOperations(ops);
+  AddFileOperations(ops);
+  AddDirectoryOperations(ops);
+  AddXattrOperations(ops);
+  return ops;
+}
+
+}  // namespace
+
+bool KnownVersions::Unchanged(volume::Ino ino, const volume::Attr& attr) {
+  const Version now{.mtime = attr.mtime, .length = attr.length};
+  MutexLock lock(mutex_);
+  if (versions_.size() >= kMax) versions_.clear();
+  const auto [at, fresh] = versions_.try_emplace(ino, now);
+  if (fresh || at->second == now) return !fresh;
+  at->second = now;
+  return false;
+}
+
+State::State(volume::Vfs& the_vfs, OpStats& the_stats, const Logger& the_log,
+             const GeneralOptions& the_options, std::function<void()> on_ready)
+    : vfs(the_vfs),
+      stats(the_stats),
+      log(the_log),
+      options(the_options),
+      ready(std::move(on_ready)),
+      env{.stats = the_stats,
+          .interrupts = interrupts,
+          .stop = stop.get_token(),
+          .timeouts = {.attr = options.attr_timeout,
+                       .entry = options.entry_timeout,
+                       .dir_entry = options.dir_entry_timeout,
+                       .negative = options.negative_timeout},
+          .inos = {.root = options.root},
+          .read_only = false},
+      pool({.name = "fuse-io", .threads = 32, .queue_limit = 4096}) {}
+
+State::~State() = default;
+
+void State::RunIo(std::move_only_function<void()> work) {
+  if (waiting.fetch_add(1) < kInlineIo) {
+    work();
+    --waiting;
+    return;
+  }
+  --waiting;
+  // At the end of the mount the pool takes nothing more; every request is answered all the same.
+  auto shared = std::make_shared<std::move_only_function<void()>>(std::move(work));
+  if (!pool.Submit(Context::Background(), [shared] { (*shared)(); })) (*shared)();
+}
+
+std::shared_ptr<volume::DirStream> State::Directory(std::uint64_t handle) {
+  MutexLock lock(mutex_);
+  const auto found = directories_.find(handle);
+  return found == directories_.end() ? nullptr : found->second;
+}
+
+std::uint64_t State::AddDirectory(std::shared_ptr<volume::DirStream> stream) {
+  MutexLock lock(mutex_);
+  directories_.emplace(++last_directory_, std::move(stream));
+  return last_directory_;
+}
+
+void State::RemoveDirectory(std::uint64_t handle) {
+  MutexLock lock(mutex_);
+  directories_.erase(handle);
+}
+
+GeneralFs::GeneralFs(volume::Vfs& vfs, OpStats& stats, const Logger& log,
+                     const GeneralOptions& options, std::function<void()> ready)
+    : state_(std::make_unique<State>(vfs, stats, log, options, std::move(ready))) {}
+
+GeneralFs::~GeneralFs() = default;
+
+const fuse_lowlevel_ops& GeneralFs::Operations() {
+  static const fuse_lowlevel_ops ops = MakeOperations();
+  return ops;
+}
+
+void* GeneralFs::userdata() { return state_.get(); }
+
+void GeneralFs::Cancel() { state_->stop.request_stop(); }
+void GeneralFs::Drain() { state_->pool.Stop(); }
+
+}  // namespace paddleop::fuse

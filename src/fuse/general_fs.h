@@ -1,0 +1,52 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+
+#include "base/log.h"
+#include "fuse/op_stats.h"
+#include "volume/vfs/vfs.h"
+
+struct fuse_lowlevel_ops;
+
+namespace paddleop::fuse {
+
+struct GeneralOptions {
+  volume::Ino root = volume::kRootIno;  // the directory that becomes the mount's root
+  // How long the kernel may remember attributes and names, in seconds.
+  double attr_timeout = 1;
+  double entry_timeout = 1;
+  double dir_entry_timeout = 1;
+  double negative_timeout = 0;
+  bool xattr = true;
+  bool writeback_cache = false;     // the kernel gathers small writes; other clients see them later
+  std::size_t max_background = 64;  // requests that the kernel may have under way for read-ahead
+};
+
+// General mode: reading and writing with POSIX semantics, close-to-open between clients.
+//
+// Requests run on the session's threads; when many of them wait for data, further ones go to a
+// pool, so that a store that hangs cannot take the threads that answer for metadata.
+class GeneralFs {
+ public:
+  // `vfs` and `stats` outlive this object. `ready` is called once the kernel has said hello.
+  GeneralFs(volume::Vfs& vfs, OpStats& stats, const Logger& log, const GeneralOptions& options,
+            std::function<void()> ready);
+  ~GeneralFs();
+
+  static const fuse_lowlevel_ops& Operations();
+  // What the operations expect as userdata.
+  void* userdata();
+
+  // Breaks off what waits for something and may be broken off: the mount is going away.
+  void Cancel();
+  // Waits until everything handed to the pool is answered.
+  void Drain();
+
+  class State;
+
+ private:
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace paddleop::fuse

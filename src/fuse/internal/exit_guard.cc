@@ -1,0 +1,22 @@
+#include "fuse/internal/exit_guard.h"
+
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/thread_pool.h"
+
+namespace paddleop::fuse {
+
+void ExitGuard::Arm(std::chrono::seconds limit) {
+  if (thread_.joinable()) return;
+  thread_ = std::jthread([this, limit](const std::stop_token& stop) {
+    SetThreadName("exit-guard");
+    const Context ctx = Context::Background().WithStop(stop);
+    if (!Clock::System().SleepFor(ctx, limit)) return;
+    log_.Error(ctx, "the mount did not end in time; written data that was not synced may be lost",
+               {{"seconds", limit.count()}});
+    ::_exit(1);
+  });
+}
+
+}  // namespace paddleop::fuse

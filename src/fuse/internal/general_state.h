@@ -1,0 +1,78 @@
+// What the files of the general mode share.
+#pragma once
+
+#include <atomic>
+#include <map>
+#include <memory>
+#include <stop_token>
+
+#include "base/mutex.h"
+#include "base/thread_pool.h"
+#include "fuse/general_fs.h"
+#include "fuse/internal/call.h"
+#include "volume/vfs/dir_stream.h"
+
+namespace paddleop::fuse {
+
+// Remembers which version of a file the kernel's page cache holds, so that opening an unchanged
+// file again keeps its pages. Bounded; thread-safe.
+class KnownVersions {
+ public:
+  // True if the file is as it was at the last call for it.
+  bool Unchanged(volume::Ino ino, const volume::Attr& attr);
+
+ private:
+  struct Version {
+    volume::Timestamp mtime;
+    std::uint64_t length = 0;
+    bool operator==(const Version&) const = default;
+  };
+  static constexpr std::size_t kMax = 200'000;
+
+  Mutex mutex_;
+  std::map<volume::Ino, Version> versions_ GUARDED_BY(mutex_);
+};
+
+class GeneralFs::State {
+ public:
+  State(volume::Vfs& the_vfs, OpStats& the_stats, const Logger& the_log,
+        const GeneralOptions& the_options, std::function<void()> on_ready);
+  ~State();
+
+  static State& Of(fuse_req_t request) { return *static_cast<State*>(fuse_req_userdata(request)); }
+
+  // Runs `work` here, or on the pool if too many requests wait for data already. The work owns its
+  // call.
+  void RunIo(std::move_only_function<void()> work);
+
+  std::shared_ptr<volume::DirStream> Directory(std::uint64_t handle);
+  std::uint64_t AddDirectory(std::shared_ptr<volume::DirStream> stream);
+  void RemoveDirectory(std::uint64_t handle);
+
+  volume::Vfs& vfs;
+  OpStats& stats;
+  const Logger& log;
+  const GeneralOptions options;
+  std::function<void()> ready;
+  std::stop_source stop;
+  Interrupts interrupts;
+  CallEnvironment env;
+  KnownVersions versions;
+  std::atomic<std::size_t> waiting{0};
+
+ private:
+  Mutex mutex_;
+  std::uint64_t last_directory_ GUARDED_BY(mutex_) = 0;
+  std::map<std::uint64_t, std::shared_ptr<volume::DirStream>> directories_ GUARDED_BY(mutex_);
+
+ public:
+  ThreadPool pool;
+};
+
+// The handlers, by file.
+void AddNameOperations(fuse_lowlevel_ops& ops);
+void AddFileOperations(fuse_lowlevel_ops& ops);
+void AddDirectoryOperations(fuse_lowlevel_ops& ops);
+void AddXattrOperations(fuse_lowlevel_ops& ops);
+
+}  // namespace paddleop::fuse

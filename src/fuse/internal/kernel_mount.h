@@ -1,0 +1,20 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/posix.h"
+#include "fuse/session.h"
+
+namespace paddleop::fuse {
+
+// Opens /dev/fuse. The error says what to do where there is none, or where it is not for us.
+Result<UniqueFd> OpenDevice();
+
+// Mounts the connection at the mount point with mount(2), which needs root.
+Result<void> MountDevice(const UniqueFd& device, const SessionOptions& options);
+
+// Options as libfuse takes them, for those who mount through fusermount3.
+std::vector<std::string> LibraryArguments(const SessionOptions& options);
+
+}  // namespace paddleop::fuse

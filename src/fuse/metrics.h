@@ -1,0 +1,19 @@
+// Names of this room's metrics; docs/metrics.md lists them.
+#pragma once
+
+namespace paddleop::fuse {
+
+// Label of the first two: `op` is the kernel's name of the request: lookup, read, write, ...
+inline constexpr char kOperationSeconds[] = "paddleop_fuse_operation_seconds";
+inline constexpr char kOperationSecondsHelp[] = "Time from a kernel request to its answer.";
+inline constexpr char kErrorsTotal[] = "paddleop_fuse_errors_total";
+inline constexpr char kErrorsTotalHelp[] =
+    "Kernel requests answered with an error, names that do not exist aside.";
+// Label `direction` is read or written.
+inline constexpr char kBytesTotal[] = "paddleop_fuse_bytes_total";
+inline constexpr char kBytesTotalHelp[] = "Bytes given to and taken from the kernel.";
+inline constexpr char kAccessLogDropped[] = "paddleop_fuse_access_log_dropped_total";
+inline constexpr char kAccessLogDroppedHelp[] =
+    "Lines of the access log that its reader was too slow for.";
+
+}  // namespace paddleop::fuse

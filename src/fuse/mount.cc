@@ -1,0 +1,147 @@
+#include "fuse/mount.h"
+
+#include <thread>
+
+#include "base/thread_pool.h"
+#include "fuse/control.h"
+#include "fuse/data_set_fs.h"
+#include "fuse/internal/exit_guard.h"
+#include "fuse/internal/fuse_api.h"
+#include "fuse/internal/mount_status.h"
+#include "fuse/internal/refresher.h"
+
+namespace paddleop::fuse {
+namespace {
+
+// From the request to stop to the end of the process.
+constexpr std::chrono::seconds kExitLimit{60};
+
+// Waits for the caller's stop and then ends the session.
+class Stopper {
+ public:
+  Stopper(const Context& ctx, std::function<void()> stop)
+      : thread_([ctx, stop = std::move(stop)](const std::stop_token& done) {
+          SetThreadName("mount-stop");
+          std::mutex mutex;
+          std::condition_variable_any woken;
+          bool stopping = false;
+          const std::stop_callback on_stop(ctx.stop(), [&] {
+            const std::lock_guard lock(mutex);
+            stopping = true;
+            woken.notify_all();
+          });
+          std::unique_lock lock(mutex);
+          if (woken.wait(lock, done, [&] { return stopping; })) {
+            lock.unlock();
+            stop();
+          }
+        }) {}
+
+ private:
+  std::jthread thread_;
+};
+
+// The servers beside the mount. A mount without control still works, so that is only a warning.
+struct Servers {
+  std::unique_ptr<ControlServer> control;
+  std::unique_ptr<ControlServer> metrics;
+};
+
+Result<Servers> StartServers(const Context& ctx, const MountOptions& options,
+                             const Session& session, ControlHooks hooks, OpStats& stats,
+                             MetricsRegistry& metrics, const Logger& log) {
+  Servers servers;
+  hooks.meta_url = options.meta_url;
+  if (session.device_minor()) {
+    auto control = ControlServer::Start(ControlSocketPath(*session.device_minor()),
+                                        std::move(hooks), stats, metrics, log);
+    if (control) {
+      servers.control = *std::move(control);
+    } else {
+      log.Warn(ctx, "the mount cannot be controlled", {{"error", control.error().message()}});
+    }
+  }
+  if (!options.metrics_address.empty()) {
+    ASSIGN_OR_RETURN(servers.metrics,
+                     StartMetricsServer(options.metrics_address, stats, metrics, log));
+  }
+  return servers;
+}
+
+Result<void> RunGeneral(const Context& ctx, volume::Volume& volume, const MountOptions& options,
+                        OpStats& stats, MetricsRegistry& metrics, const Logger& log,
+                        std::function<void()> ready) {
+  ExitGuard guard(log);
+  GeneralFs fs(volume.vfs(), stats, log, options.general, std::move(ready));
+  ASSIGN_OR_RETURN(auto session,
+                   Session::Mount(GeneralFs::Operations(), fs.userdata(), options.session, log));
+  const MountStatus status(options, volume, nullptr, stats);
+  ASSIGN_OR_RETURN(const Servers servers,
+                   StartServers(ctx, options, *session,
+                                {.status = [&status] { return status.Json(); }, .refresh = {}},
+                                stats, metrics, log));
+  Result<void> served;
+  {
+    const Stopper stopper(ctx, [&] {
+      guard.Arm(kExitLimit);
+      fs.Cancel();
+      session->Stop();
+    });
+    served = session->Run();
+  }
+  guard.Arm(kExitLimit);
+  fs.Cancel();
+  fs.Drain();
+  auto flushed = volume.vfs().FlushAll(Context::Background().WithTimeout(kExitLimit / 2));
+  session.reset();
+  if (!flushed) return std::unexpected(std::move(flushed).error().Wrap("written data was lost"));
+  return served;
+}
+
+Result<void> RunDataSet(const Context& ctx, volume::Volume& volume, const MountOptions& options,
+                        OpStats& stats, MetricsRegistry& metrics, const Logger& log,
+                        std::function<void()> ready) {
+  ExitGuard guard(log);
+  ASSIGN_OR_RETURN(auto data,
+                   volume::DataSet::Open(ctx, volume.meta(), volume.blocks(), volume.disk_cache(),
+                                         log, metrics, options.data_set));
+  DataSetFs fs(*data, stats, options.data_set_fs, std::move(ready));
+  ASSIGN_OR_RETURN(auto session,
+                   Session::Mount(DataSetFs::Operations(), fs.userdata(), options.session, log));
+  Refresher refresher(*data, *session, options.refresh_interval, log);
+  const MountStatus status(options, volume, data.get(), stats);
+  ASSIGN_OR_RETURN(
+      const Servers servers,
+      StartServers(ctx, options, *session,
+                   {.status = [&status] { return status.Json(); },
+                    .refresh = [&refresher](const Context& asked) -> Result<std::string> {
+                      return refresher.RefreshNow(asked);
+                    }},
+                   stats, metrics, log));
+  Result<void> served;
+  {
+    const Stopper stopper(ctx, [&] {
+      guard.Arm(kExitLimit);
+      session->Stop();
+    });
+    served = session->Run();
+  }
+  guard.Arm(kExitLimit);
+  // Answers still under way go out through the session: it ends last.
+  refresher.Stop();
+  data->Stop();
+  session.reset();
+  return served;
+}
+
+}  // namespace
+
+Result<void> RunMount(const Context& ctx, volume::Volume& volume, const MountOptions& options,
+                      MetricsRegistry& metrics, const Logger& log, std::function<void()> ready) {
+  OpStats stats(metrics);
+  return options.read_only
+             ? RunDataSet(ctx, volume, options, stats, metrics, log, std::move(ready))
+             : RunGeneral(ctx, volume, options, stats, metrics, log, std::move(ready));
+}
+
+}  // namespace paddleop::fuse

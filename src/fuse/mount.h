@@ -1,0 +1,37 @@
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <string>
+
+#include "base/context.h"
+#include "base/log.h"
+#include "base/metrics.h"
+#include "fuse/data_set_fs.h"
+#include "fuse/general_fs.h"
+#include "fuse/session.h"
+#include "volume/vfs/data_set.h"
+#include "volume/vfs/volume.h"
+
+namespace paddleop::fuse {
+
+struct MountOptions {
+  SessionOptions session;
+  bool read_only = false;  // data-set mode
+  GeneralOptions general;
+  volume::DataSetOptions data_set;
+  DataSetFsOptions data_set_fs;
+  std::chrono::milliseconds refresh_interval{0};  // data-set mode; 0: only when told
+  std::string metrics_address;                    // empty: none
+  std::string meta_url;  // what other commands get when they name the mount point
+};
+
+// Mounts the volume, in data-set mode if it is read-only, and serves it until it is unmounted or
+// the context stops, then commits what was written. `ready` is called when the kernel has accepted
+// the mount.
+//
+// When the end takes too long, because a store hangs, the process exits with an error.
+Result<void> RunMount(const Context& ctx, volume::Volume& volume, const MountOptions& options,
+                      MetricsRegistry& metrics, const Logger& log, std::function<void()> ready);
+
+}  // namespace paddleop::fuse

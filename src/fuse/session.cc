@@ -1,0 +1,261 @@
+#include "fuse/session.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdarg>
+#include <list>
+#include <optional>
+#include <system_error>
+#include <thread>
+
+#include "base/mutex.h"
+#include "base/posix.h"
+#include "base/thread_pool.h"
+#include "fuse/internal/fuse_api.h"
+#include "fuse/internal/kernel_mount.h"
+#include "fuse/mount_table.h"
+
+namespace paddleop::fuse {
+namespace {
+
+// libfuse tells what went wrong only through its log; the last line of this thread is kept.
+thread_local std::string last_complaint;
+
+void KeepComplaint(fuse_log_level, const char* format, va_list arguments) {
+  char line[512];
+  vsnprintf(line, sizeof line, format, arguments);
+  last_complaint = line;
+  while (last_complaint.ends_with('\n')) last_complaint.pop_back();
+}
+
+// Interrupts a thread that waits for the kernel; does nothing else.
+constexpr int kWakeSignal = SIGUSR2;
+void OnWake(int) {}
+
+Result<void> MountFailed(const std::string& mount_point) {
+  const std::string& why = last_complaint;
+  if (why.find("Operation not permitted") != std::string::npos ||
+      why.find("Permission denied") != std::string::npos) {
+    return Fail(
+        Code::kPermission,
+        "not permitted to mount at {} ({}): run as root (in a container with the capability "
+        "SYS_ADMIN), or install fusermount3 and own the directory",
+        mount_point, why);
+  }
+  return Fail(Code::kUnavailable, "cannot mount at {}: {}", mount_point, why);
+}
+
+}  // namespace
+
+class Session::State {
+ public:
+  State(const SessionOptions& options, const Logger& log) : options_(options), log_(log) {}
+  ~State() {
+    Stop();
+    JoinAll();
+    if (session_ == nullptr) return;
+    if (::geteuid() != 0) fuse_session_unmount(session_);  // only frees: it is gone
+    fuse_session_destroy(session_);
+  }
+
+  Result<void> Mount(const fuse_lowlevel_ops& operations, void* userdata) {
+    RETURN_IF_ERROR(CheckMountPoint(options_.mount_point));
+    ASSIGN_OR_RETURN(UniqueFd device, OpenDevice());
+    fuse_set_log_func(KeepComplaint);
+    const bool by_ourselves = ::geteuid() == 0;
+    std::vector<std::string> words =
+        by_ourselves ? std::vector<std::string>{"samplefs"} : LibraryArguments(options_);
+    std::vector<char*> argv;
+    for (std::string& word : words) argv.push_back(word.data());
+    fuse_args arguments = FUSE_ARGS_INIT(static_cast<int>(argv.size()), argv.data());
+    last_complaint.clear();
+    session_ = fuse_session_new(&arguments, &operations, sizeof operations, userdata);
+    fuse_opt_free_args(&arguments);
+    if (session_ == nullptr)
+      return Fail(Code::kInvalid, "mount options were refused: {}", last_complaint);
+    if (by_ourselves) {
+      RETURN_IF_ERROR(MountDevice(device, options_));
+      // The name that libfuse knows for a connection that somebody else has mounted.
+      const std::string path = fmt::format("/dev/fd/{}", device.Release());
+      if (fuse_session_mount(session_, path.c_str()) != 0) return MountFailed(options_.mount_point);
+    } else {
+      device.Reset();
+      if (fuse_session_mount(session_, options_.mount_point.c_str()) != 0)
+        return MountFailed(options_.mount_point);
+    }
+    auto mount = FindMount(options_.mount_point);
+    if (mount && *mount) minor_ = (*mount)->minor;
+    struct sigaction action = {};
+    action.sa_handler = OnWake;
+    sigaction(kWakeSignal, &action, nullptr);
+    SetReadAhead();
+    return {};
+  }
+
+  Result<void> Run() {
+    Spawn();
+    MutexLock lock(mutex_);
+    ended_.wait(lock, [&]() REQUIRES(mutex_) { return running_ == 0; });
+    const int error = error_;
+    lock.unlock();
+    JoinAll();
+    if (error != 0)
+      return std::unexpected(ErrnoStatus(error, "the connection to the kernel failed"));
+    return {};
+  }
+
+  void Stop() {
+    if (stopped_.exchange(true)) return;
+    DetachOurs();
+    if (session_ != nullptr) fuse_session_exit(session_);
+    // Detached but still in use, the connection lives on: the threads must not wait for its end. A
+    // thread that is about to wait misses one signal, so it is sent until all have left.
+    MutexLock lock(mutex_);
+    while (running_ > 0) {
+      for (auto& worker : workers_) {
+        if (!worker.ended) pthread_kill(worker.thread.native_handle(), kWakeSignal);
+      }
+      ended_.wait_for(lock, std::chrono::milliseconds(10));
+    }
+  }
+
+  fuse_session* session() { return session_; }
+  std::optional<unsigned> minor() const { return minor_; }
+
+ private:
+  struct Worker {
+    std::jthread thread;
+    // Guarded by mutex_.
+    bool ended = false;
+    bool superfluous = false;
+  };
+
+  // Somebody else may have unmounted us and mounted something in our place.
+  void DetachOurs() {
+    if (!minor_) return;
+    auto mount = FindMount(options_.mount_point);
+    if (mount && (!*mount || (*mount)->minor != *minor_)) return;
+    if (auto gone = DetachMount(options_.mount_point); !gone) {
+      log_.Warn(Context::Background(), "cannot unmount",
+                {{"path", options_.mount_point}, {"error", gone.error().message()}});
+    }
+  }
+
+  void SetReadAhead() {
+    if (options_.readahead_kib == 0 || !minor_) return;
+    const std::string path = fmt::format("/sys/class/bdi/0:{}/read_ahead_kb", *minor_);
+    const UniqueFd file(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
+    const std::string value = std::to_string(options_.readahead_kib);
+    if (!file.valid() || ::write(file.get(), value.data(), value.size()) < 0) {
+      log_.Debug(Context::Background(), "the kernel's read-ahead stays as it is",
+                 {{"path", path}, {"error", std::system_category().message(errno)}});
+    }
+  }
+
+  void Spawn() {
+    MutexLock lock(mutex_);
+    if (running_ >= options_.max_threads) return;
+    // Those that ended before have nothing left to do but return.
+    workers_.remove_if([](const Worker& worker) { return worker.ended; });
+    ++running_;
+    ++idle_;
+    workers_.emplace_back();
+    Worker* self = &workers_.back();
+    self->thread = std::jthread([this, self] {
+      SetThreadName("fuse");
+      Serve(self);
+    });
+  }
+
+  // Takes requests until the session ends or there are too many idle threads.
+  void Serve(Worker* self) {
+    fuse_buf buffer = {};
+    int error = 0;
+    while (fuse_session_exited(session_) == 0) {
+      const int got = fuse_session_receive_buf(session_, &buffer);
+      if (got == -EINTR || got == -EAGAIN) continue;
+      if (got <= 0) {
+        error = got < 0 ? -got : 0;
+        break;
+      }
+      if (--idle_ == 0) Spawn();
+      fuse_session_process_buf(session_, &buffer);
+      if (++idle_ > options_.idle_threads && Superfluous(self)) break;
+    }
+    ::free(buffer.mem);
+    MutexLock lock(mutex_);
+    if (!self->superfluous) {
+      // The connection has ended, for all of us.
+      fuse_session_exit(session_);
+      --running_;
+    }
+    --idle_;
+    if (error != 0) error_ = error;
+    self->ended = true;
+    ended_.notify_all();
+  }
+
+  // True if the calling thread should end because enough others wait.
+  bool Superfluous(Worker* self) {
+    MutexLock lock(mutex_);
+    if (running_ <= options_.idle_threads) return false;
+    --running_;
+    self->superfluous = true;
+    return true;
+  }
+
+  void JoinAll() {
+    std::list<Worker> workers;
+    {
+      MutexLock lock(mutex_);
+      workers.swap(workers_);
+    }
+    workers.clear();
+  }
+
+  const SessionOptions options_;
+  const Logger& log_;
+  fuse_session* session_ = nullptr;
+  std::optional<unsigned> minor_;  // of the mounted device
+  std::atomic<bool> stopped_{false};
+  std::atomic<std::size_t> idle_{0};  // threads that wait for a request
+  Mutex mutex_;
+  CondVar ended_;
+  std::size_t running_ GUARDED_BY(mutex_) = 0;
+  int error_ GUARDED_BY(mutex_) = 0;
+  std::list<Worker> workers_ GUARDED_BY(mutex_);
+};
+
+Result<void> CheckFuse() {
+  ASSIGN_OR_RETURN(const UniqueFd device, OpenDevice());
+  return {};
+}
+
+Session::Session(std::unique_ptr<State> state) : state_(std::move(state)) {}
+Session::~Session() = default;
+
+Result<std::unique_ptr<Session>> Session::Mount(const fuse_lowlevel_ops& operations, void* userdata,
+                                                const SessionOptions& options, const Logger& log) {
+  auto state = std::make_unique<State>(options, log);
+  RETURN_IF_ERROR(state->Mount(operations, userdata));
+  return std::unique_ptr<Session>(new Session(std::move(state)));
+}
+
+Result<void> Session::Run() { return state_->Run(); }
+void Session::Stop() { state_->Stop(); }
+
+std::optional<unsigned> Session::device_minor() const { return state_->minor(); }
+
+void Session::InvalidateEntry(volume::Ino parent, std::string_view name) {
+  // What the kernel does not know needs no invalidation: that answer is not an error.
+  fuse_lowlevel_notify_inval_entry(state_->session(), ToInt(parent), name.data(), name.size());
+}
+
+void Session::InvalidateInode(volume::Ino ino) {
+  fuse_lowlevel_notify_inval_inode(state_->session(), ToInt(ino), 0, 0);
+}
+
+}  // namespace paddleop::fuse

@@ -1,0 +1,116 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "base/context.h"
+#include "base/log.h"
+#include "base/metrics.h"
+#include "volume/cache/disk_cache.h"
+#include "volume/chunk/block_store.h"
+#include "volume/meta/meta_store.h"
+#include "volume/meta/tree.h"
+
+namespace paddleop::volume {
+
+struct DataSetOptions {
+  Ino root = kRootIno;
+  std::size_t disk_threads = 16;
+  std::size_t fetch_threads = 12;
+  std::uint64_t recent_bytes = 16ULL << 20;   // blocks just fetched that stay in memory
+  std::uint64_t max_readahead = 32ULL << 20;  // ahead of sequential readers of big files
+  // How long a read is tried, retries included.
+  std::chrono::milliseconds io_timeout{60'000};
+  // How long a refresh waits for requests that still see the old state.
+  std::chrono::milliseconds refresh_grace{10'000};
+};
+
+// Told what has changed between two states of a data set.
+class ChangeListener {
+ public:
+  virtual ~ChangeListener() = default;
+  // The name stands for something else now, or for nothing, or for something at last.
+  virtual void OnEntryChanged(Ino parent, std::string_view name) = 0;
+  // Attributes, data or (of a directory) the list of names.
+  virtual void OnInodeChanged(Ino ino) = 0;
+};
+
+struct RefreshDone {
+  bool changed = false;
+  std::uint64_t entries = 0;  // names that changed
+  std::uint64_t inodes = 0;   // files and directories that changed
+  std::uint64_t nodes = 0;    // inodes in the new state
+};
+
+struct DataSetStatus {
+  std::uint64_t inodes = 0;
+  std::uint64_t tree_bytes = 0;
+  std::uint64_t prefetched = 0;
+  std::uint64_t prefetch_useful = 0;
+  std::uint64_t prefetch_wasted = 0;
+  std::uint64_t prefetch_window = 0;
+  std::uint64_t refreshes = 0;
+  std::chrono::system_clock::time_point loaded;
+};
+
+// A read-only view of a volume as of one moment, made for reading everything many times: the whole
+// tree is in memory, so names and attributes cost no round trip, and reads are answered by callback
+// so that no thread of the caller waits for a disk or the network.
+//
+// Thread-safe.
+class DataSet {
+ public:
+  // The state at one moment. Whoever answers from it holds it until the answer is out.
+  using View = std::shared_ptr<const Tree>;
+
+  // Loads the tree. `disk` may be null; all outlive this object.
+  static Result<std::unique_ptr<DataSet>> Open(const Context& ctx, MetaStore& meta,
+                                               BlockStore& blocks, DiskCache* disk,
+                                               const Logger& log, MetricsRegistry& metrics,
+                                               const DataSetOptions& options);
+  ~DataSet();
+
+  View view() const;
+
+  // The bytes, valid during the call only: fewer than asked for at the end of the file.
+  using ReadDone = std::move_only_function<void(Result<std::span<const std::byte>>)>;
+  // Called exactly once, possibly before Read returns. kExpired if the file, or its data, is gone
+  // from the volume; kUnavailable and kDeadline if the store did not answer in time.
+  void Read(Ino ino, std::uint64_t offset, std::size_t size, ReadDone done);
+
+  using TextDone = std::move_only_function<void(Result<std::string>)>;
+  void ReadLink(Ino ino, TextDone done);
+  using StatDone = std::move_only_function<void(Result<StatFs>)>;
+  void GetStatFs(StatDone done);
+
+  // Loads the tree again, takes it into use, and tells what has changed once nobody sees the old
+  // state any more. One at a time; may take as long as a load.
+  Result<RefreshDone> Refresh(const Context& ctx, ChangeListener& listener);
+  // True if the volume says that an import or a removal has finished since the tree was loaded, its
+  // root has changed, or it holds more or less than then. A file rewritten in place to the same
+  // size, far from the root, is not noticed.
+  Result<bool> IsStale(const Context& ctx);
+
+  DataSetStatus Status() const;
+
+  // Answers everything that waits (kCancelled) and ends the threads.
+  void Stop();
+
+ private:
+  class State;
+  explicit DataSet(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+// The changes from one tree to another.
+RefreshDone CompareTrees(const Tree& before, const Tree& after, ChangeListener& listener);
+
+// The attribute of the root that imports and removals change when they have finished.
+inline constexpr char kGenerationXattr[] = "user.samplefs.generation";
+
+}  // namespace paddleop::volume

@@ -1,0 +1,256 @@
+#include "volume/vfs/data_set.h"
+
+#include <gtest/gtest.h>
+
+#include <future>
+#include <random>
+#include <set>
+
+#include "base/bytes.h"
+#include "base/posix.h"
+#include "base/testing/matchers.h"
+#include "volume/object/testing/faulty_store.h"
+#include "volume/object/testing/mem_object.h"
+#include "volume/vfs/vfs.h"
+
+namespace paddleop::volume {
+namespace {
+
+using object::testing::FaultyObjectStore;
+using object::testing::MemObjectStore;
+
+const Context kCtx = Context::Background().WithTimeout(std::chrono::minutes(2));
+constexpr std::uint32_t kBlock = 64 << 10;
+
+struct Recorder final : ChangeListener {
+  void OnEntryChanged(Ino parent, std::string_view name) override {
+    entries.insert(fmt::format("{}/{}", ToInt(parent), name));
+  }
+  void OnInodeChanged(Ino ino) override { inodes.insert(ToInt(ino)); }
+  std::set<std::string> entries;
+  std::set<std::uint64_t> inodes;
+};
+
+class DataSetTest : public ::testing::Test {
+ protected:
+  DataSetTest() : dir_(*TempDir::Create()), log_(LogLevel::kOff) {
+    meta_ = *OpenMetaStore(kCtx, "sqlite3://" + dir_.File("m.db"), {.log = &log_});
+    Setting setting;
+    setting.name = "test";
+    setting.uuid = "00000000-0000-0000-0000-000000000001";
+    setting.storage = "file";
+    setting.bucket = dir_.path() + "/";
+    EXPECT_OK(meta_->Format(kCtx, setting, false));
+    EXPECT_OK(meta_->Load(kCtx));
+    blocks_ = std::make_unique<BlockStore>(
+        BlockStoreOptions{.layout = {.block_size = kBlock}, .max_downloads = 4, .max_uploads = 4},
+        objects_, nullptr, log_);
+    vfs_ = std::make_unique<Vfs>(*meta_, *blocks_, log_);
+  }
+
+  // Small files in packs of one block, as an import lays them out.
+  void Import(int packs, int files_per_pack, std::uint32_t file_size) {
+    for (int p = 0; p < packs; ++p) {
+      auto id = meta_->NewSliceId(kCtx);
+      ASSERT_OK(id);
+      const auto size = static_cast<std::uint32_t>(files_per_pack) * file_size;
+      std::string pack;
+      std::vector<NewFile> files;
+      for (int i = 0; i < files_per_pack; ++i) {
+        const std::string name = fmt::format("p{:03}-{:03}", p, i);
+        std::string content = Content(name, file_size);
+        const Slice slice{.pos = 0,
+                          .id = *id,
+                          .size = size,
+                          .off = static_cast<std::uint32_t>(pack.size()),
+                          .len = file_size};
+        pack += content;
+        files.push_back({.parent = kRootIno,
+                         .name = name,
+                         .length = file_size,
+                         .chunks = {{.index = 0, .slices = {slice}}},
+                         .symlink_target = {}});
+      }
+      ASSERT_OK(blocks_->WriteBlock(kCtx, blocks_->BlockOf({*id, size}, 0), AsBytes(pack)));
+      for (const auto& done : meta_->CommitFiles(kCtx, files, {})) ASSERT_OK(done);
+    }
+  }
+
+  static std::string Content(std::string_view name, std::size_t size) {
+    std::string out;
+    while (out.size() < size) out += fmt::format("{}:{} ", name, out.size());
+    out.resize(size);
+    return out;
+  }
+
+  void Open(DataSetOptions options = {}) {
+    auto set = DataSet::Open(kCtx, *meta_, *blocks_, nullptr, log_, metrics_, options);
+    ASSERT_OK(set);
+    set_ = std::move(*set);
+  }
+
+  Result<std::string> Read(Ino ino, std::uint64_t offset, std::size_t size) {
+    std::promise<Result<std::string>> answer;
+    set_->Read(ino, offset, size, [&](Result<std::span<const std::byte>> bytes) {
+      if (!bytes) return answer.set_value(std::unexpected(bytes.error()));
+      answer.set_value(std::string(AsText(*bytes)));
+    });
+    return answer.get_future().get();
+  }
+
+  Ino Find(std::string_view name) {
+    const auto view = set_->view();
+    return view->ino(view->Lookup(view->Find(kRootIno), name));
+  }
+
+  Ino Write(const std::string& name, std::string_view content) {
+    auto opened = vfs_->Create(kCtx, Caller{}, kRootIno, name, 0644,
+                               {.read = true, .write = true, .truncate = true}, false);
+    EXPECT_OK(opened);
+    EXPECT_OK(vfs_->Write(kCtx, opened->handle, 0, AsBytes(content)));
+    EXPECT_OK(vfs_->Release(kCtx, opened->handle));
+    return opened->entry.ino;
+  }
+
+  TempDir dir_;
+  Logger log_;
+  MetricsRegistry metrics_;
+  FaultyObjectStore objects_{std::make_unique<MemObjectStore>()};
+  std::unique_ptr<MetaStore> meta_;
+  std::unique_ptr<BlockStore> blocks_;
+  std::unique_ptr<Vfs> vfs_;
+  std::unique_ptr<DataSet> set_;
+};
+
+TEST_F(DataSetTest, ReadsPackedFilesWithFewRequests) {
+  Import(10, 20, 3'000);
+  Open({.recent_bytes = 10 * kBlock});
+  std::vector<std::pair<int, int>> order;
+  for (int p = 0; p < 10; ++p) {
+    for (int i = 0; i < 20; ++i) order.emplace_back(p, i);
+  }
+  std::shuffle(order.begin(), order.end(), std::mt19937(7));
+  for (const auto& [p, i] : order) {
+    const std::string name = fmt::format("p{:03}-{:03}", p, i);
+    auto content = Read(Find(name), 0, 10'000);
+    ASSERT_OK(content);
+    EXPECT_EQ(*content, Content(name, 3'000));
+  }
+  set_->Stop();
+  const auto status = set_->Status();
+  EXPECT_EQ(status.inodes, 201u);
+  EXPECT_GT(status.prefetched, 0u) << "the packs that follow are fetched ahead";
+  EXPECT_EQ(status.prefetch_wasted, 0u);
+}
+
+TEST_F(DataSetTest, ReadsAnyPartOfAnyFile) {
+  const std::string big = Content("big", 5 * kBlock + 777);
+  const Ino big_ino = Write("big", big);
+  const Ino sparse = Write("sparse", "head");
+  auto opened = vfs_->Open(kCtx, Caller{}, sparse, {.read = true, .write = true});
+  ASSERT_OK(opened);
+  ASSERT_OK(vfs_->Write(kCtx, opened->handle, 3 * kBlock, AsBytes("tail")));
+  ASSERT_OK(vfs_->Release(kCtx, opened->handle));
+  const Ino empty = Write("empty", "");
+  Open();
+  std::mt19937 random(3);
+  for (int i = 0; i < 200; ++i) {
+    const std::size_t offset = random() % (big.size() + 100), size = random() % (3 * kBlock);
+    auto part = Read(big_ino, offset, size);
+    ASSERT_OK(part);
+    EXPECT_EQ(*part, offset >= big.size() ? "" : big.substr(offset, size)) << offset;
+  }
+  auto whole = Read(sparse, 0, 10 * kBlock);
+  ASSERT_OK(whole);
+  EXPECT_EQ(*whole, "head" + std::string(3 * kBlock - 4, '\0') + "tail");
+  EXPECT_EQ(*Read(empty, 0, 100), "");
+  EXPECT_CODE(Read(Ino{999'999}, 0, 1), Code::kExpired);
+  EXPECT_CODE(Read(kRootIno, 0, 1), Code::kIsDirectory);
+}
+
+TEST_F(DataSetTest, ManyReadersOfOneBlockCostOneRequest) {
+  Import(1, 20, 3'000);
+  Open();
+  objects_.Inject(
+      object::testing::Op::kGet,
+      {.kind = object::testing::Fault::Kind::kSlow, .delay = std::chrono::milliseconds(100)}, 100);
+  std::vector<std::promise<bool>> answers(20);
+  for (int i = 0; i < 20; ++i) {
+    const std::string name = fmt::format("p000-{:03}", i);
+    set_->Read(Find(name), 0, 3'000, [&, i, name](Result<std::span<const std::byte>> bytes) {
+      answers[static_cast<std::size_t>(i)].set_value(bytes &&
+                                                     AsText(*bytes) == Content(name, 3'000));
+    });
+  }
+  for (auto& answer : answers) EXPECT_TRUE(answer.get_future().get());
+  EXPECT_EQ(objects_.calls(object::testing::Op::kGet), 1);
+}
+
+TEST_F(DataSetTest, ReplacedBlocksAreFoundThroughTheVolume) {
+  const Ino ino = Write("f", "old content");
+  Open();
+  // Rewritten in place: the object that the view knows is gone.
+  Write("f", "new content");
+  ASSERT_OK(meta_->DrainDeletions(kCtx));
+  const auto view = set_->view();
+  const auto slices = view->Slices(view->Find(ino), 0);
+  ASSERT_EQ(slices.size(), 1u);
+  ASSERT_OK(blocks_->DeleteSlice(kCtx, {slices[0].id, slices[0].size}));
+  auto content = Read(ino, 0, 100);
+  ASSERT_OK(content);
+  EXPECT_EQ(*content, "new content");
+  // Gone for good.
+  ASSERT_OK(meta_->Unlink(kCtx, Caller{}, kRootIno, "f", true));
+  ASSERT_OK(meta_->DrainDeletions(kCtx));
+  Open();
+  EXPECT_CODE(Read(ino, 0, 100), Code::kExpired);
+}
+
+TEST_F(DataSetTest, RefreshTellsExactlyWhatChanged) {
+  const Ino same = Write("same", "1"), changed = Write("changed", "1"), gone = Write("gone", "1");
+  const Ino replaced = Write("replaced", "1");
+  Open();
+  Recorder nothing;
+  auto done = set_->Refresh(kCtx, nothing);
+  ASSERT_OK(done);
+  EXPECT_FALSE(done->changed);
+  EXPECT_TRUE(nothing.entries.empty() && nothing.inodes.empty());
+  EXPECT_FALSE(*set_->IsStale(kCtx));
+
+  Write("changed", "22");
+  ASSERT_OK(meta_->Unlink(kCtx, Caller{}, kRootIno, "gone"));
+  Write("new", "1");
+  Write("tmp", "x");
+  ASSERT_OK(
+      meta_->Rename(kCtx, Caller{}, kRootIno, "tmp", kRootIno, "replaced", RenameMode::kReplace));
+  EXPECT_TRUE(*set_->IsStale(kCtx));
+  Recorder seen;
+  done = set_->Refresh(kCtx, seen);
+  ASSERT_OK(done);
+  EXPECT_TRUE(done->changed);
+  EXPECT_EQ(seen.entries, (std::set<std::string>{"1/gone", "1/new", "1/replaced"}));
+  EXPECT_TRUE(seen.inodes.contains(ToInt(changed)));
+  EXPECT_TRUE(seen.inodes.contains(ToInt(gone)));
+  EXPECT_TRUE(seen.inodes.contains(ToInt(replaced)));
+  EXPECT_TRUE(seen.inodes.contains(1)) << "the listing of the root";
+  EXPECT_FALSE(seen.inodes.contains(ToInt(same)));
+  EXPECT_EQ(*Read(changed, 0, 10), "22");
+  EXPECT_FALSE(*set_->IsStale(kCtx));
+}
+
+TEST_F(DataSetTest, PrefetchBacksOffWhenItIsWasted) {
+  Import(60, 2, 30'000);
+  // Room for two blocks: what is fetched ahead of random readers leaves unread.
+  Open({.recent_bytes = 2 * kBlock});
+  std::mt19937 random(5);
+  for (int i = 0; i < 300; ++i) {
+    const std::string name = fmt::format("p{:03}-{:03}", random() % 60, random() % 2);
+    ASSERT_EQ(*Read(Find(name), 0, 30'000), Content(name, 30'000));
+  }
+  const auto status = set_->Status();
+  EXPECT_GT(status.prefetch_wasted, 0u);
+  EXPECT_LT(status.prefetched, 200u) << "it was given up";
+}
+
+}  // namespace
+}  // namespace paddleop::volume

@@ -1,0 +1,267 @@
+#include "volume/vfs/internal/async_blocks.h"
+
+#include <unistd.h>
+
+#include <cstdlib>
+#include <utility>
+
+#include "base/backoff.h"
+#include "volume/vfs/metrics.h"
+
+namespace paddleop::volume {
+namespace {
+
+enum Tier { kMemory, kDisk, kStore };
+
+// A buffer of the calling thread for O_DIRECT: aligned, grown as needed, never shrunk (a read is at
+// most a few times the kernel's largest request).
+std::span<std::byte> AlignedBuffer(std::size_t size) {
+  struct Free {
+    void operator()(std::byte* bytes) const { std::free(bytes); }
+  };
+  thread_local std::unique_ptr<std::byte, Free> buffer;
+  thread_local std::size_t capacity = 0;
+  if (capacity < size) {
+    const std::size_t rounded = (size + 0xFFFF) & ~std::size_t{0xFFFF};
+    buffer.reset(static_cast<std::byte*>(std::aligned_alloc(4096, rounded)));
+    capacity = rounded;
+  }
+  return {buffer.get(), size};
+}
+
+}  // namespace
+
+AsyncBlocks::AsyncBlocks(BlockStore& blocks, DiskCache* disk, const Logger& log,
+                         MetricsRegistry& metrics, const AsyncBlocksOptions& options,
+                         OnMiss on_miss)
+    : blocks_(blocks),
+      disk_(disk),
+      log_(log),
+      options_(options),
+      on_miss_(std::move(on_miss)),
+      ledger_(metrics),
+      fetch_errors_(metrics.AddCounter(kFetchErrors, kFetchErrorsHelp)),
+      fetch_pool_(
+          {.name = "data-fetch", .threads = options.fetch_threads, .queue_limit = 1U << 16}),
+      disk_pool_({.name = "data-disk", .threads = options.disk_threads, .queue_limit = 1U << 16}) {
+  int i = 0;
+  for (const char* tier : {"memory", "disk", "store"}) {
+    reads_[i] = &metrics.AddCounter(kDataSetReads, kDataSetReadsHelp, {{"tier", tier}});
+    bytes_[i++] = &metrics.AddCounter(kDataSetBytes, kDataSetBytesHelp, {{"tier", tier}});
+  }
+}
+
+AsyncBlocks::~AsyncBlocks() { Stop(); }
+
+void AsyncBlocks::Stop() {
+  stop_.request_stop();
+  disk_pool_.Stop();
+  fetch_pool_.Stop();
+}
+
+Context AsyncBlocks::Bounded() const {
+  return Context::Background().WithStop(stop_.get_token()).WithTimeout(options_.timeout);
+}
+
+void AsyncBlocks::Run(ThreadPool::Task task) {
+  auto shared = std::make_shared<ThreadPool::Task>(std::move(task));
+  if (!fetch_pool_.TrySubmit([shared] { (*shared)(); })) (*shared)();
+}
+
+AsyncBlocks::Content AsyncBlocks::FindInMemory(const BlockId& block, Waiter* waiter, bool* queued) {
+  MutexLock lock(mutex_);
+  if (const auto found = pending_.find(block); found != pending_.end()) {
+    Pending& pending = *found->second;
+    pending.wanted = true;
+    if (pending.content) return pending.content;
+    pending.waiters.push_back(std::move(*waiter));
+    *queued = true;
+    return nullptr;
+  }
+  for (auto it = recent_.begin(); it != recent_.end(); ++it) {
+    if (it->block != block) continue;
+    recent_.splice(recent_.begin(), recent_, it);
+    return recent_.front().content;
+  }
+  return nullptr;
+}
+
+void AsyncBlocks::Read(const BlockId& block, std::uint32_t offset, std::uint32_t size,
+                       std::uint64_t hint, Done done) {
+  ledger_.Read(block);
+  Waiter waiter{offset, size, std::move(done)};
+  bool queued = false;
+  if (const Content content = FindInMemory(block, &waiter, &queued)) {
+    reads_[kMemory]->Increment();
+    bytes_[kMemory]->Increment(size);
+    return waiter.done(std::span(*content).subspan(offset, size));
+  }
+  if (queued) return;
+  if (disk_ == nullptr) return StartFetch(block, hint, std::move(waiter));
+  auto shared = std::make_shared<Waiter>(std::move(waiter));
+  if (!disk_pool_.TrySubmit(
+          [this, block, hint, shared] { ReadFromDisk(block, hint, std::move(*shared)); })) {
+    shared->done(Fail(Code::kCancelled, "the mount is ending"));
+  }
+}
+
+bool AsyncBlocks::TryBlockFile(const BlockId& block, Waiter& waiter) {
+  const auto file = disk_->Find(block);
+  if (!file) return false;
+  const auto span = file->ToRead(waiter.offset, waiter.size);
+  // A direct read takes whole pages; at the block's end it goes on into the checksums.
+  const std::size_t wanted = file->direct() ? (span.size + 4095U) & ~4095U : span.size;
+  const auto buffer = AlignedBuffer(wanted);
+  std::size_t got = 0;
+  while (got < span.size) {
+    const ssize_t n = ::pread(file->fd(), buffer.data() + got, wanted - got,
+                              static_cast<off_t>(span.offset + got));
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) break;
+    got += static_cast<std::size_t>(n);
+    // What is left of a direct read that ended between pages cannot be asked for.
+    if (file->direct() && got % 4096 != 0) break;
+  }
+  const std::uint32_t skip = waiter.offset - span.offset;
+  if (got < skip + waiter.size) return false;
+  const std::size_t content = std::min<std::size_t>(got, span.size);
+  if (!file->Verify(span.offset, buffer.first(content))) return false;
+  disk_->CountHit(waiter.size);
+  reads_[kDisk]->Increment();
+  bytes_[kDisk]->Increment(waiter.size);
+  waiter.done(buffer.subspan(skip, waiter.size));
+  return true;
+}
+
+void AsyncBlocks::ReadFromDisk(const BlockId& block, std::uint64_t hint, Waiter waiter) {
+  if (stop_.stop_requested()) return waiter.done(Fail(Code::kCancelled, "the mount is ending"));
+  if (TryBlockFile(block, waiter)) return;
+  // Only ranges of it may be here.
+  const auto buffer = AlignedBuffer(waiter.size);
+  if (disk_->Read(Bounded(), block, waiter.offset, buffer)) {
+    reads_[kDisk]->Increment();
+    bytes_[kDisk]->Increment(waiter.size);
+    return waiter.done(buffer);
+  }
+  StartFetch(block, hint, std::move(waiter));
+}
+
+void AsyncBlocks::StartFetch(const BlockId& block, std::uint64_t hint, Waiter waiter) {
+  bool queued = false;
+  if (const Content content = FindInMemory(block, &waiter, &queued)) {
+    return waiter.done(std::span(*content).subspan(waiter.offset, waiter.size));
+  }
+  if (queued) return;
+  {
+    MutexLock lock(mutex_);
+    auto& pending = pending_[block];
+    const bool fresh = !pending;
+    if (fresh) pending = std::make_shared<Pending>();
+    pending->wanted = true;
+    if (pending->content) {
+      const Content content = pending->content;
+      lock.unlock();
+      return waiter.done(std::span(*content).subspan(waiter.offset, waiter.size));
+    }
+    pending->waiters.push_back(std::move(waiter));
+    if (!fresh) return;
+  }
+  ledger_.Missed();
+  if (!fetch_pool_.TrySubmit([this, block] { Fetch(block); }))
+    return FailWaiters(block, Status(Code::kCancelled, "the mount is ending"));
+  if (on_miss_) on_miss_(block, hint);
+}
+
+void AsyncBlocks::Prefetch(const BlockId& block) {
+  // What readers wait for goes first.
+  if (fetch_pool_.queued() > options_.fetch_threads) return;
+  if (disk_ != nullptr && disk_->Contains(block)) return;
+  {
+    MutexLock lock(mutex_);
+    for (const Recent& recent : recent_) {
+      if (recent.block == block) return;
+    }
+    auto& pending = pending_[block];
+    if (pending) return;
+    pending = std::make_shared<Pending>();
+  }
+  ledger_.Started(block);
+  if (!fetch_pool_.TrySubmit([this, block] { Fetch(block); }))
+    FailWaiters(block, Status(Code::kCancelled, "the mount is ending"));
+}
+
+void AsyncBlocks::Fetch(const BlockId& block) {
+  const Context ctx = Bounded();
+  Backoff backoff(
+      {.initial = std::chrono::milliseconds(200), .maximum = std::chrono::seconds(5)});
+  for (;;) {
+    Content content;
+    auto fetched = blocks_.FetchBlock(ctx, block, [&](std::span<const std::byte> plain) {
+      content = std::make_shared<const std::vector<std::byte>>(plain.begin(), plain.end());
+    });
+    if (fetched) return Deliver(block, std::move(content));
+    fetch_errors_.Increment();
+    bool wanted = false;
+    {
+      MutexLock lock(mutex_);
+      if (const auto found = pending_.find(block); found != pending_.end())
+        wanted = found->second->wanted;
+    }
+    // Readers wait for a store that is away until their time is up; nobody waits for a prefetch.
+    if (!wanted || !IsRetryable(fetched.error()) || !backoff.Sleep(ctx))
+      return FailWaiters(block, fetched.error());
+  }
+}
+
+void AsyncBlocks::Remember(const BlockId& block, Content content) {
+  recent_used_ += content->size();
+  recent_.push_front({block, std::move(content)});
+}
+
+void AsyncBlocks::Deliver(const BlockId& block, Content content) {
+  std::vector<Waiter> waiters;
+  {
+    MutexLock lock(mutex_);
+    Pending& pending = *pending_.at(block);
+    pending.content = content;
+    waiters.swap(pending.waiters);
+  }
+  for (Waiter& waiter : waiters) {
+    reads_[kStore]->Increment();
+    bytes_[kStore]->Increment(waiter.size);
+    waiter.done(std::span(*content).subspan(waiter.offset, waiter.size));
+  }
+  waiters.clear();
+  const bool kept = disk_ != nullptr && disk_->Put(Bounded(), block, *content);
+  std::vector<BlockId> lost;
+  {
+    MutexLock lock(mutex_);
+    pending_.erase(block);
+    // Without a disk the memory is all there is.
+    Remember(block, std::move(content));
+    while (recent_used_ > options_.recent_bytes && recent_.size() > 1) {
+      recent_used_ -= recent_.back().content->size();
+      lost.push_back(recent_.back().block);
+      recent_.pop_back();
+    }
+  }
+  if (kept) return;
+  for (const BlockId& gone : lost) {
+    if (disk_ == nullptr || !disk_->Contains(gone)) ledger_.Lost(gone);
+  }
+}
+
+void AsyncBlocks::FailWaiters(const BlockId& block, const Status& error) {
+  std::vector<Waiter> waiters;
+  {
+    MutexLock lock(mutex_);
+    const auto found = pending_.find(block);
+    if (found == pending_.end()) return;
+    waiters.swap(found->second->waiters);
+    pending_.erase(found);
+  }
+  ledger_.Lost(block);
+  for (Waiter& waiter : waiters) waiter.done(std::unexpected(error));
+}
+
+}  // namespace paddleop::volume

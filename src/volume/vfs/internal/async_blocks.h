@@ -1,0 +1,110 @@
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <list>
+#include <map>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "base/log.h"
+#include "base/metrics.h"
+#include "base/mutex.h"
+#include "base/thread_pool.h"
+#include "volume/cache/disk_cache.h"
+#include "volume/chunk/block_store.h"
+#include "volume/vfs/internal/prefetch_ledger.h"
+
+namespace paddleop::volume {
+
+struct AsyncBlocksOptions {
+  std::size_t disk_threads = 16;   // reads of cached blocks at the same time
+  std::size_t fetch_threads = 12;  // blocks under way from the store
+  std::uint64_t recent_bytes = 16ULL << 20;  // blocks just fetched stay in memory
+  std::chrono::milliseconds timeout{60'000};
+};
+
+// Reads parts of blocks without making the caller wait: at once if the block is in memory, else by a
+// pool that reads the disk cache, else by one that fetches the whole block from the store, once,
+// whoever waits for it. A reader that waits for a block holds no thread.
+//
+// Thread-safe. The answer may come before Read returns, and comes exactly once, also at the end
+// (kCancelled).
+class AsyncBlocks {
+ public:
+  // The bytes are valid during the call only.
+  using Done = std::move_only_function<void(Result<std::span<const std::byte>>)>;
+  // A block had to be fetched; `hint` is what the reader said.
+  using OnMiss = std::function<void(const BlockId& block, std::uint64_t hint)>;
+
+  // `disk` may be null. All outlive this object.
+  AsyncBlocks(BlockStore& blocks, DiskCache* disk, const Logger& log, MetricsRegistry& metrics,
+              const AsyncBlocksOptions& options, OnMiss on_miss);
+  ~AsyncBlocks();
+
+  void Read(const BlockId& block, std::uint32_t offset, std::uint32_t size, std::uint64_t hint,
+            Done done);
+  // Fetches the block if it is nowhere near. Drops the wish when much is under way.
+  void Prefetch(const BlockId& block);
+  // How many blocks to fetch ahead after a miss now.
+  std::size_t prefetch_window() const { return ledger_.window(); }
+  PrefetchCounts prefetch_counts() const { return ledger_.counts(); }
+
+  // Runs the task on the pool that may wait for the network.
+  void Run(ThreadPool::Task task);
+  // Answers everything that waits with an error, and ends the pools.
+  void Stop();
+  Context Bounded() const;
+
+ private:
+  using Content = std::shared_ptr<const std::vector<std::byte>>;
+  struct Waiter {
+    std::uint32_t offset;
+    std::uint32_t size;
+    Done done;
+  };
+  struct Pending {
+    std::vector<Waiter> waiters;
+    Content content;  // set once it is there; the block is being written to the disk cache
+    bool wanted = false;
+  };
+  struct Recent {
+    BlockId block;
+    Content content;
+  };
+
+  // The content if it is in memory; otherwise the waiter is queued if the block is under way, and
+  // else left alone.
+  Content FindInMemory(const BlockId& block, Waiter* waiter, bool* queued);
+  void ReadFromDisk(const BlockId& block, std::uint64_t hint, Waiter waiter);
+  bool TryBlockFile(const BlockId& block, Waiter& waiter);
+  void StartFetch(const BlockId& block, std::uint64_t hint, Waiter waiter);
+  void Fetch(const BlockId& block);
+  void Deliver(const BlockId& block, Content content);
+  void FailWaiters(const BlockId& block, const Status& error);
+  void Remember(const BlockId& block, Content content) REQUIRES(mutex_);
+
+  BlockStore& blocks_;
+  DiskCache* const disk_;
+  const Logger& log_;
+  const AsyncBlocksOptions options_;
+  const OnMiss on_miss_;
+  PrefetchLedger ledger_;
+  MetricsRegistry::Counter* reads_[3];
+  MetricsRegistry::Counter* bytes_[3];
+  MetricsRegistry::Counter& fetch_errors_;
+  std::stop_source stop_;
+
+  Mutex mutex_;
+  std::map<BlockId, std::shared_ptr<Pending>> pending_ GUARDED_BY(mutex_);
+  std::list<Recent> recent_ GUARDED_BY(mutex_);  // the last fetched first
+  std::uint64_t recent_used_ GUARDED_BY(mutex_) = 0;
+
+  ThreadPool fetch_pool_;
+  ThreadPool disk_pool_;
+};
+
+}  // namespace paddleop::volume

@@ -1,0 +1,59 @@
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+
+#include "base/mutex.h"
+#include "volume/format/types.h"
+
+namespace paddleop::volume {
+
+// Recognises sequential readers of big files where there are no handles to remember them by: some
+// streams at a time, by inode. Thread-safe.
+class StreamTable {
+ public:
+  struct Ahead {
+    std::uint64_t from = 0;
+    std::uint64_t to = 0;  // nothing to fetch if not above `from`
+  };
+
+  StreamTable(std::uint64_t block_size, std::uint64_t max_bytes)
+      : block_(block_size), max_(max_bytes) {}
+
+  // What to fetch ahead after a read of [offset, end).
+  Ahead Note(Ino ino, std::uint64_t offset, std::uint64_t end) {
+    MutexLock lock(mutex_);
+    Stream& stream = streams_[ToInt(ino) % streams_.size()];
+    // The kernel reads ahead in parallel, so requests come a little out of order.
+    const bool goes_on = stream.ino == ino && offset <= stream.next + block_ &&
+                         offset + block_ >= stream.next;
+    if (!goes_on) {
+      stream = {.ino = ino, .next = end, .read = end - offset, .ahead = end};
+      // Whoever starts at the beginning is likely to go on.
+      if (offset != 0) return {};
+    }
+    stream.next = std::max(stream.next, end);
+    if (goes_on) stream.read += end - offset;
+    const std::uint64_t window = std::clamp(stream.read, block_, max_);
+    if (max_ == 0 || stream.ahead >= stream.next + window) return {};
+    const Ahead ahead{.from = std::max(stream.ahead, end), .to = stream.next + window};
+    stream.ahead = ahead.to;
+    return ahead;
+  }
+
+ private:
+  struct Stream {
+    Ino ino = kNoIno;
+    std::uint64_t next = 0;   // end of what was read
+    std::uint64_t read = 0;   // bytes read in sequence
+    std::uint64_t ahead = 0;  // end of what was asked for
+  };
+
+  const std::uint64_t block_;
+  const std::uint64_t max_;
+  Mutex mutex_;
+  std::array<Stream, 61> streams_ GUARDED_BY(mutex_);
+};
+
+}  // namespace paddleop::volume

@@ -1,0 +1,129 @@
+// The mount commands as a user meets them: clear lines when something is wrong, fstab, status,
+// logs.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "base/testing/matchers.h"
+#include "fuse/mounted.h"
+
+namespace paddleop::testing {
+namespace {
+
+// Runs the program and expects it to fail with one line that has all of `words`.
+void ExpectLine(const std::vector<std::string>& args, int code,
+                const std::vector<std::string>& words) {
+  auto result = RunSamplefs(args);
+  ASSERT_OK(result);
+  EXPECT_EQ(result->exit_code, code) << result->err;
+  EXPECT_EQ(std::ranges::count(result->err, '\n'), 1) << result->err;
+  for (const std::string& word : words)
+    EXPECT_NE(result->err.find(word), std::string::npos) << word << " is not in: " << result->err;
+}
+
+TEST(MountCommand, SaysInOneLineWhatIsWrong) {
+  auto volume = TestVolume::Make(Engine::kSqlite);
+  ASSERT_OK(volume);
+  const std::string dir = (*volume)->dir();
+  const std::string& url = (*volume)->url();
+  ExpectLine({"mount", url, dir + "/missing"}, 1, {"missing", "does not exist", "mkdir"});
+  ASSERT_OK(WriteWhole(dir + "/file", "x"));
+  ExpectLine({"mount", url, dir + "/file"}, 1, {"not a directory"});
+  ExpectLine({"mount", url, "/proc"}, 1, {"/proc", "busy"});
+  ASSERT_OK(MakeDirectories(dir + "/m"));
+  ExpectLine({"mount", "sqlite3://" + dir + "/none.db", dir + "/m"}, 1, {"none.db"});
+  ExpectLine({"mount", "redis://127.0.0.1:1/0", dir + "/m"}, 1, {"127.0.0.1:1"});
+  ExpectLine({"mount", dir + "/m", dir + "/m"}, 1, {"VOLUME", "mount point"});
+  ExpectLine({"mount", url, dir + "/m", "-o", "cache-siez=3"}, 2, {"cache-siez"});
+  ExpectLine({"mount", url, dir + "/m", "--attr-cache", "soon"}, 1, {"--attr-cache", "soon"});
+  ExpectLine({"mount", url, dir + "/m", "--subdir", "/nowhere"}, 1, {"--subdir /nowhere"});
+  ExpectLine({"mount", url, dir + "/m", "--metrics", "nonsense"}, 1, {"--metrics", "nonsense"});
+  ExpectLine({"mount", url, dir + "/m", "-d", "--metrics", "nonsense"}, 1, {"nonsense"});
+  ExpectLine({"umount", dir + "/m"}, 1, {"nothing is mounted"});
+  ExpectLine({"status", dir + "/m"}, 1, {"no mount point"});
+  ExpectLine({"refresh", "/proc"}, 1, {"no mount point"});
+}
+
+TEST(MountCommand, WithoutTheDeviceItSaysWhatToDo) {
+  auto result = RunProcess({"setpriv", "--reuid=65534", "--regid=65534", "--clear-groups",
+                            BinDir() + "/samplefs", "mount", "sqlite3:///x.db", "/mnt"},
+                           {"ASAN_OPTIONS=detect_leaks=0"});
+  ASSERT_OK(result);
+  EXPECT_EQ(result->exit_code, 1);
+  EXPECT_NE(result->err.find("/dev/fuse"), std::string::npos) << result->err;
+}
+
+TEST(MountCommand, MountsFromAnFstabLine) {
+  auto volume = TestVolume::Make(Engine::kSqlite);
+  ASSERT_OK(volume);
+  const std::string helper = (*volume)->dir() + "/mount.samplefs";
+  const std::string dir = (*volume)->dir() + "/m";
+  ASSERT_OK(MakeDirectories(dir));
+  ASSERT_EQ(::symlink((BinDir() + "/samplefs").c_str(), helper.c_str()), 0);
+  // What mount(8) calls for "URL DIR samplefs _netdev,noatime,read-only,cache-dir=... 0 0".
+  auto mounted = RunProcess({helper, (*volume)->url(), dir, "-o",
+                             "rw,noatime,_netdev,read-only,log=" + (*volume)->dir() +
+                                 "/log,cache-dir=" + (*volume)->cache()});
+  ASSERT_OK(mounted);
+  ASSERT_EQ(mounted->exit_code, 0) << mounted->err;
+  auto status = RunSamplefs({"status", dir, "--json"});
+  ASSERT_OK(status);
+  EXPECT_EQ(nlohmann::json::parse(status->out)["mode"], "data-set") << status->out << status->err;
+  auto gone = RunSamplefs({"umount", dir});
+  ASSERT_OK(gone);
+  EXPECT_EQ(gone->exit_code, 0) << gone->err;
+}
+
+TEST(MountCommand, StatusMetricsAndOtherCommandsByMountPoint) {
+  auto volume = TestVolume::Make(Engine::kRedis);
+  ASSERT_OK(volume);
+  auto mount = TestMount::Make(**volume, {"--metrics", "127.0.0.1:0"});
+  ASSERT_OK(mount);
+  ASSERT_OK(WriteWhole((*mount)->File("f"), "hello"));
+  auto text = RunSamplefs({"status", (*mount)->path()});
+  ASSERT_OK(text);
+  for (const char* word : {"general mode", "volume       test", "requests", "cache "})
+    EXPECT_NE(text->out.find(word), std::string::npos) << word << ": " << text->out;
+  // VOLUME may be a mount point.
+  auto content = RunSamplefs({"cat", (*mount)->path(), "/f"});
+  ASSERT_OK(content);
+  EXPECT_EQ(content->out, "hello") << content->err;
+  auto refused = RunSamplefs({"refresh", (*mount)->path()});
+  ASSERT_OK(refused);
+  EXPECT_EQ(refused->exit_code, 1);
+  EXPECT_NE(refused->err.find("--read-only"), std::string::npos) << refused->err;
+  struct stat socket = {}, root = {};
+  ASSERT_EQ(::stat((*mount)->path().c_str(), &root), 0);
+  const std::string path = fmt::format("/run/samplefs/{}.sock", minor(root.st_dev));
+  ASSERT_EQ(::stat(path.c_str(), &socket), 0) << path;
+  EXPECT_EQ(socket.st_mode & 0077, 0u) << "only its owner may connect";
+}
+
+TEST(MountCommand, TheAccessLogShowsRequestsAsTheyCome) {
+  auto volume = TestVolume::Make(Engine::kSqlite);
+  ASSERT_OK(volume);
+  auto mount = TestMount::Make(**volume);
+  ASSERT_OK(mount);
+  std::string lines;
+  std::thread reader([&] {
+    auto result = RunProcess(
+        {"timeout", "-s", "INT", "3", BinDir() + "/samplefs", "access-log", (*mount)->path()});
+    if (result) lines = result->out;
+  });
+  for (int i = 0; i < 25; ++i) {
+    EXPECT_OK(WriteWhole((*mount)->File("f" + std::to_string(i)), "hello"));
+    SleepBriefly(std::chrono::milliseconds(100));
+  }
+  reader.join();
+  EXPECT_NE(lines.find("create (1,f"), std::string::npos) << lines;
+  EXPECT_NE(lines.find(": OK <0."), std::string::npos) << lines;
+}
+
+}  // namespace
+}  // namespace paddleop::testing

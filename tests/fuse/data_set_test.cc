@@ -1,0 +1,164 @@
+// Data-set mode on a real mount: no request for what the kernel knows, and refresh.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <sys/xattr.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "base/testing/matchers.h"
+#include "fuse/mounted.h"
+
+namespace paddleop::testing {
+namespace {
+
+class DataSetMount : public ::testing::TestWithParam<Engine> {
+ protected:
+  void SetUp() override {
+    auto volume = TestVolume::Make(GetParam());
+    ASSERT_OK(volume);
+    volume_ = std::move(*volume);
+    // Files of many sizes, through a mount of the other kind.
+    auto writer = TestMount::Make(*volume_, {}, "writer");
+    ASSERT_OK(writer);
+    writer_ = std::move(*writer);
+    for (unsigned d = 0; d < 4; ++d) {
+      const std::string dir = writer_->File(fmt::format("d{}", d));
+      ASSERT_EQ(::mkdir(dir.c_str(), 0755), 0);
+      for (unsigned i = 0; i < 25; ++i) {
+        const std::size_t size = i == 0 ? 0 : i == 1 ? 9'000'000 : i * 1'000 + d;
+        ASSERT_OK(WriteWhole(fmt::format("{}/f{:02}", dir, i), Pattern(size, d * 100 + i)));
+      }
+    }
+    ASSERT_EQ(::symlink("d0/f05", writer_->File("link").c_str()), 0);
+  }
+
+  void Mount(std::vector<std::string> options = {}) {
+    options.insert(options.begin(), "--read-only");
+    auto mount = TestMount::Make(*volume_, options, "set");
+    ASSERT_OK(mount);
+    set_ = std::move(*mount);
+  }
+
+  // Reads everything with several threads; how many files were wrong.
+  int ReadAll(unsigned readers) {
+    std::atomic<int> wrong{0};
+    std::vector<std::thread> threads;
+    for (unsigned t = 0; t < readers; ++t) {
+      threads.emplace_back([&, t] {
+        for (unsigned d = 0; d < 4; ++d) {
+          for (unsigned i = t; i < 25; i += readers) {
+            const std::size_t size = i == 0 ? 0 : i == 1 ? 9'000'000 : i * 1'000 + d;
+            auto content = ReadWhole(set_->File(fmt::format("d{}/f{:02}", d, i)));
+            if (!content || *content != Pattern(size, d * 100 + i)) ++wrong;
+          }
+        }
+      });
+    }
+    for (auto& thread : threads) thread.join();
+    return wrong;
+  }
+
+  std::unique_ptr<TestVolume> volume_;
+  std::unique_ptr<TestMount> writer_;
+  std::unique_ptr<TestMount> set_;
+};
+
+TEST_P(DataSetMount, ASecondEpochCostsNoRequest) {
+  Mount();
+  EXPECT_EQ(ReadAll(8), 0);
+  EXPECT_EQ(ListNames(set_->path()).size(), 5u);
+  auto before = set_->Requests();
+  ASSERT_OK(before);
+  EXPECT_GT(*before, 100u);
+  EXPECT_EQ(ReadAll(8), 0);
+  EXPECT_EQ(ListNames(set_->path()).size(), 5u);
+  auto after = set_->Requests();
+  ASSERT_OK(after);
+  EXPECT_EQ(*after - *before, 0u) << set_->Status()->dump();
+  // A new mount finds the data in the cache directory.
+  ASSERT_OK(set_->Unmount());
+  std::filesystem::rename(volume_->objects(), volume_->objects() + ".away");
+  Mount();
+  EXPECT_EQ(ReadAll(4), 0) << "the object store is away, the cache is not";
+  std::filesystem::rename(volume_->objects() + ".away", volume_->objects());
+}
+
+TEST_P(DataSetMount, NothingCanBeChanged) {
+  Mount();
+  EXPECT_EQ(::open(set_->File("new").c_str(), O_CREAT | O_WRONLY, 0644), -1);
+  EXPECT_EQ(errno, EROFS);
+  EXPECT_EQ(::unlink(set_->File("d0/f01").c_str()), -1);
+  EXPECT_EQ(errno, EROFS);
+  EXPECT_EQ(::mkdir(set_->File("d9").c_str(), 0755), -1);
+  EXPECT_EQ(errno, EROFS);
+  EXPECT_EQ(::rename(set_->File("d0").c_str(), set_->File("d9").c_str()), -1);
+  EXPECT_EQ(errno, EROFS);
+  char value[8];
+  EXPECT_EQ(::getxattr(set_->File("d0").c_str(), "user.x", value, sizeof value), -1);
+  EXPECT_EQ(errno, ENOTSUP);
+  char target[64] = {};
+  EXPECT_EQ(::readlink(set_->File("link").c_str(), target, sizeof target), 6);
+  EXPECT_STREQ(target, "d0/f05");
+  auto through = ReadWhole(set_->File("link"));
+  ASSERT_OK(through);
+  EXPECT_EQ(*through, Pattern(5'000, 5));
+}
+
+TEST_P(DataSetMount, SeesChangesWhenRefreshed) {
+  Mount();
+  EXPECT_EQ(ReadAll(2), 0);
+  EXPECT_EQ(::access(set_->File("d0/new").c_str(), F_OK), -1) << "remembered as missing";
+  ASSERT_OK(WriteWhole(writer_->File("d0/new"), "new file"));
+  ASSERT_OK(WriteWhole(writer_->File("d0/f05"), "rewritten in place"));
+  ASSERT_EQ(::unlink(writer_->File("d1/f07").c_str()), 0);
+  ASSERT_OK(WriteWhole(writer_->File("tmp"), "renamed over"));
+  ASSERT_EQ(::rename(writer_->File("tmp").c_str(), writer_->File("d2/f08").c_str()), 0);
+  ASSERT_EQ(::access(set_->File("d0/new").c_str(), F_OK), -1) << "a view does not change by itself";
+  EXPECT_EQ(*ReadWhole(set_->File("d2/f08")), Pattern(8'002, 208));
+
+  auto refreshed = RunSamplefs({"refresh", set_->path(), "--json"});
+  ASSERT_OK(refreshed);
+  ASSERT_EQ(refreshed->exit_code, 0) << refreshed->err;
+  EXPECT_TRUE(nlohmann::json::parse(refreshed->out)["changed"]) << refreshed->out;
+  EXPECT_EQ(*ReadWhole(set_->File("d0/new")), "new file");
+  EXPECT_EQ(*ReadWhole(set_->File("d0/f05")), "rewritten in place");
+  EXPECT_EQ(*ReadWhole(set_->File("d2/f08")), "renamed over");
+  EXPECT_EQ(::access(set_->File("d1/f07").c_str(), F_OK), -1);
+  EXPECT_EQ(ListNames(set_->File("d0")).size(), 26u);
+  EXPECT_EQ(ListNames(set_->File("d1")).size(), 24u);
+
+  // By signal.
+  ASSERT_OK(WriteWhole(writer_->File("d3/by-signal"), "x"));
+  EXPECT_EQ(::access(set_->File("d3/by-signal").c_str(), F_OK), -1);
+  ASSERT_EQ(::kill(set_->pid(), SIGHUP), 0);
+  EXPECT_TRUE(WaitFor([&] { return ::access(set_->File("d3/by-signal").c_str(), F_OK) == 0; }));
+}
+
+TEST_P(DataSetMount, FindsChangesByItselfWhenAskedTo) {
+  Mount({"--refresh", "200ms"});
+  EXPECT_EQ(::access(set_->File("late").c_str(), F_OK), -1);
+  ASSERT_OK(WriteWhole(writer_->File("late"), "x"));
+  EXPECT_TRUE(WaitFor([&] { return ::access(set_->File("late").c_str(), F_OK) == 0; }));
+}
+
+TEST_P(DataSetMount, MountsADirectoryOfTheVolume) {
+  Mount({"--subdir", "/d2"});
+  EXPECT_EQ(ListNames(set_->path()).size(), 25u);
+  EXPECT_EQ(*ReadWhole(set_->File("f09")), Pattern(9'002, 209));
+  ASSERT_OK(WriteWhole(writer_->File("d2/more"), "x"));
+  auto refreshed = RunSamplefs({"refresh", set_->path()});
+  ASSERT_OK(refreshed);
+  EXPECT_EQ(refreshed->exit_code, 0) << refreshed->err;
+  EXPECT_EQ(ListNames(set_->path()).size(), 26u);
+}
+
+INSTANTIATE_TEST_SUITE_P(Engines, DataSetMount, ::testing::Values(Engine::kSqlite, Engine::kRedis),
+                         [](const auto& tested) { return EngineName(tested.param); });
+
+}  // namespace
+}  // namespace paddleop::testing

@@ -1,0 +1,220 @@
+// What goes wrong around a mount: servers that pause, damaged and full caches, processes that die.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <future>
+#include <nlohmann/json.hpp>
+
+#include "base/testing/matchers.h"
+#include "fuse/mounted.h"
+
+namespace paddleop::testing {
+namespace {
+
+using namespace std::chrono_literals;
+namespace fs = std::filesystem;
+
+std::vector<std::string> FilesBelow(const std::string& directory) {
+  std::vector<std::string> files;
+  for (const auto& entry : fs::recursive_directory_iterator(directory)) {
+    if (entry.is_regular_file() && entry.path().string().find("/raw/") != std::string::npos)
+      files.push_back(entry.path().string());
+  }
+  return files;
+}
+
+std::unique_ptr<TestVolume> VolumeWithFiles(Engine engine) {
+  auto volume = TestVolume::Make(engine);
+  EXPECT_OK(volume);
+  auto mount = TestMount::Make(**volume, {"--cache-dir", (*volume)->dir() + "/writer-cache"}, "w");
+  EXPECT_OK(mount);
+  for (unsigned i = 0; i < 10; ++i)
+    EXPECT_OK(WriteWhole((*mount)->File(fmt::format("f{}", i)), Pattern(500'000, i)));
+  EXPECT_OK((*mount)->Unmount());
+  return std::move(*volume);
+}
+
+int WrongFiles(const TestMount& mount) {
+  int wrong = 0;
+  for (unsigned i = 0; i < 10; ++i) {
+    auto content = ReadWhole(mount.File(fmt::format("f{}", i)));
+    if (!content || *content != Pattern(500'000, i)) ++wrong;
+  }
+  return wrong;
+}
+
+TEST(Faults, DamagedCacheFilesAreMisses) {
+  auto volume = VolumeWithFiles(Engine::kSqlite);
+  for (const char* mode : {"--read-only", "--no-bgjob"}) {
+    SCOPED_TRACE(mode);
+    auto mount = TestMount::Make(*volume, {mode});
+    ASSERT_OK(mount);
+    EXPECT_EQ(WrongFiles(**mount), 0);
+    ASSERT_OK((*mount)->Unmount());
+    const auto files = FilesBelow(volume->cache());
+    ASSERT_FALSE(files.empty());
+    for (std::size_t i = 0; i < files.size(); ++i) {
+      if (i % 3 == 0) {
+        fs::resize_file(files[i], fs::file_size(files[i]) / 2);
+      } else if (i % 3 == 1) {
+        const UniqueFd file(::open(files[i].c_str(), O_WRONLY));
+        ASSERT_EQ(::pwrite(file.get(), "damaged", 7, 100'000), 7);
+      }
+    }
+    mount = TestMount::Make(*volume, {mode});
+    ASSERT_OK(mount);
+    EXPECT_EQ(WrongFiles(**mount), 0);
+    EXPECT_NE((*mount)->Log().find("warn"), std::string::npos) << "a warning names the file";
+    ASSERT_OK((*mount)->Unmount());
+  }
+}
+
+TEST(Faults, AFullCacheDiskOnlyCostsHits) {
+  auto volume = VolumeWithFiles(Engine::kSqlite);
+  const std::string disk = volume->dir() + "/small-disk";
+  ASSERT_OK(MakeDirectories(disk));
+  ASSERT_EQ(::mount("tmpfs", disk.c_str(), "tmpfs", 0, "size=2m"), 0);
+  {
+    auto mount = TestMount::Make(*volume, {"--read-only", "--cache-dir", disk});
+    ASSERT_OK(mount);
+    EXPECT_EQ(WrongFiles(**mount), 0);
+    EXPECT_OK((*mount)->Unmount());
+    auto writer = TestMount::Make(*volume, {"--cache-dir", disk});
+    ASSERT_OK(writer);
+    EXPECT_OK(WriteWhole((*writer)->File("new"), Pattern(3'000'000, 99)));
+    EXPECT_EQ(*ReadWhole((*writer)->File("new")), Pattern(3'000'000, 99));
+    EXPECT_OK((*writer)->Unmount());
+  }
+  ::umount2(disk.c_str(), MNT_DETACH);
+}
+
+TEST(Faults, AKilledProcessLeavesAMountThatCanBeTakenAway) {
+  auto volume = VolumeWithFiles(Engine::kSqlite);
+  auto mount = TestMount::Make(*volume);
+  ASSERT_OK(mount);
+  ASSERT_EQ(::kill((*mount)->pid(), SIGKILL), 0);
+  ASSERT_TRUE(WaitFor([&] { return ::kill((*mount)->pid(), 0) != 0; }));
+  struct stat status = {};
+  EXPECT_EQ(::stat((*mount)->File("f0").c_str(), &status), -1);
+  EXPECT_EQ(errno, ENOTCONN);
+  auto again = TestMount::Make(*volume);
+  ASSERT_FALSE(again);
+  EXPECT_NE(again.error().message().find("busy"), std::string::npos) << again.error().message();
+  EXPECT_OK((*mount)->Unmount());
+  mount = TestMount::Make(*volume);
+  ASSERT_OK(mount);
+  EXPECT_EQ(WrongFiles(**mount), 0);
+}
+
+TEST(Faults, AMountInUseIsNotTakenAwayUnlessForced) {
+  auto volume = VolumeWithFiles(Engine::kSqlite);
+  auto mount = TestMount::Make(*volume);
+  ASSERT_OK(mount);
+  const UniqueFd open(::open((*mount)->File("f0").c_str(), O_RDONLY));
+  auto refused = (*mount)->Unmount();
+  ASSERT_FALSE(refused);
+  EXPECT_NE(refused.error().message().find("in use"), std::string::npos)
+      << refused.error().message();
+  EXPECT_OK((*mount)->Unmount({"--force"})) << "its process ends although a file is open";
+}
+
+TEST(Faults, ReadersWaitForRedisAndGoOn) {
+  auto volume = VolumeWithFiles(Engine::kRedis);
+  auto mount = TestMount::Make(*volume);
+  ASSERT_OK(mount);
+  auto set = TestMount::Make(*volume, {"--read-only"}, "set");
+  ASSERT_OK(set);
+  ASSERT_OK(volume->redis().Command("pause redis"));
+  EXPECT_EQ(WrongFiles(**set), 0) << "a data set needs no Redis";
+  auto reading = std::async(std::launch::async, [&] { return WrongFiles(**mount); });
+  EXPECT_EQ(reading.wait_for(2s), std::future_status::timeout) << "it waits";
+  ASSERT_OK(volume->redis().Command("resume redis"));
+  ASSERT_EQ(reading.wait_for(60s), std::future_status::ready);
+  EXPECT_EQ(reading.get(), 0) << "and then goes on";
+}
+
+// A volume on MinIO, so that the store can hang.
+class HungStore : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    auto minio = Peer::Start("minio", {"--bucket", "data"});
+    ASSERT_OK(minio);
+    minio_.emplace(std::move(*minio));
+    auto volume = TestVolume::Make(
+        Engine::kSqlite,
+        {"--storage", "minio", "--bucket", minio_->Get("endpoint") + "/data", "--access-key",
+         minio_->Get("access_key"), "--secret-key", minio_->Get("secret_key")});
+    ASSERT_OK(volume);
+    volume_ = std::move(*volume);
+    auto writer = TestMount::Make(*volume_, {"--cache-dir", volume_->dir() + "/wc"}, "w");
+    ASSERT_OK(writer);
+    for (unsigned i = 0; i < 10; ++i)
+      ASSERT_OK(WriteWhole((*writer)->File(fmt::format("f{}", i)), Pattern(500'000, i)));
+    ASSERT_OK((*writer)->Unmount());
+  }
+
+  std::optional<Peer> minio_;
+  std::unique_ptr<TestVolume> volume_;
+};
+
+TEST_F(HungStore, ReadersPauseAndGoOn) {
+  for (const char* mode : {"--read-only", "--no-bgjob"}) {
+    SCOPED_TRACE(mode);
+    auto mount = TestMount::Make(*volume_, {mode, "--cache-dir", volume_->dir() + "/c" + mode});
+    ASSERT_OK(mount);
+    ASSERT_OK(minio_->Command("pause minio"));
+    auto reading = std::async(std::launch::async, [&] { return WrongFiles(**mount); });
+    EXPECT_EQ(reading.wait_for(3s), std::future_status::timeout);
+    ASSERT_OK(minio_->Command("resume minio"));
+    ASSERT_EQ(reading.wait_for(60s), std::future_status::ready);
+    EXPECT_EQ(reading.get(), 0);
+    ASSERT_OK((*mount)->Unmount());
+  }
+}
+
+TEST_F(HungStore, ALongOutageIsAnErrorThatHeals) {
+  for (const char* mode : {"--read-only", "--no-bgjob"}) {
+    SCOPED_TRACE(mode);
+    auto mount = TestMount::Make(
+        *volume_, {mode, "--io-timeout", "3s", "--cache-dir", volume_->dir() + "/d" + mode});
+    ASSERT_OK(mount);
+    ASSERT_OK(minio_->Command("pause minio"));
+    const UniqueFd file(::open((*mount)->File("f1").c_str(), O_RDONLY));
+    char byte = 0;
+    EXPECT_EQ(::pread(file.get(), &byte, 1, 0), -1);
+    EXPECT_EQ(errno, EIO);
+    ASSERT_OK(minio_->Command("resume minio"));
+    EXPECT_TRUE(WaitFor([&] { return WrongFiles(**mount) == 0; }, 60s));
+    ASSERT_OK((*mount)->Unmount());
+  }
+}
+
+TEST_F(HungStore, ReadersCanBeKilledAndTheMountTakenAway) {
+  for (const char* mode : {"--read-only", "--no-bgjob"}) {
+    SCOPED_TRACE(mode);
+    auto mount = TestMount::Make(*volume_, {mode, "--cache-dir", volume_->dir() + "/e" + mode});
+    ASSERT_OK(mount);
+    ASSERT_OK(minio_->Command("pause minio"));
+    const pid_t reader = ::fork();
+    if (reader == 0) {
+      char byte = 0;
+      const int file = ::open((*mount)->File("f1").c_str(), O_RDONLY);
+      ::_exit(::pread(file, &byte, 1, 0) == 1 ? 0 : 1);
+    }
+    SleepBriefly(500ms);
+    ::kill(reader, SIGKILL);
+    int status = 0;
+    EXPECT_TRUE(WaitFor([&] { return ::waitpid(reader, &status, WNOHANG) == reader; }, 20s));
+    EXPECT_OK((*mount)->Unmount({"--force"}));
+    ASSERT_OK(minio_->Command("resume minio"));
+  }
+}
+
+}  // namespace
+}  // namespace paddleop::testing

@@ -1,0 +1,158 @@
+#include "fuse/mounted.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <random>
+
+namespace paddleop::testing {
+namespace {
+
+constexpr std::chrono::seconds kPatience{30};
+
+bool Alive(pid_t pid) { return pid > 0 && ::kill(pid, 0) == 0; }
+
+}  // namespace
+
+std::string EngineName(Engine engine) { return engine == Engine::kSqlite ? "sqlite" : "redis"; }
+
+Result<ProcessResult> RunSamplefs(const std::vector<std::string>& args,
+                                  std::chrono::seconds timeout) {
+  std::vector<std::string> argv = {BinDir() + "/samplefs"};
+  argv.insert(argv.end(), args.begin(), args.end());
+  // Mount processes outlive the test's own end if it crashes; leaks are looked for all the same.
+  return RunProcess(argv, {}, timeout);
+}
+
+Result<std::unique_ptr<TestVolume>> TestVolume::Make(
+    Engine engine, const std::vector<std::string>& format_options) {
+  ASSIGN_OR_RETURN(TempDir dir, TempDir::Create("fuse"));
+  std::unique_ptr<TestVolume> volume(new TestVolume(std::move(dir)));
+  if (engine == Engine::kRedis) {
+    ASSIGN_OR_RETURN(volume->redis_, Peer::Start("redis"));
+    volume->url_ = volume->redis_->Get("url");
+  } else {
+    volume->url_ = "sqlite3://" + volume->dir_.File("meta.db");
+  }
+  std::vector<std::string> options = {
+      "test", "--storage", "file", "--bucket", volume->objects(), "--trash-days", "0"};
+  options.insert(options.end(), format_options.begin(), format_options.end());
+  ASSIGN_OR_RETURN([[maybe_unused]] const std::string out, volume->Run("format", options));
+  return volume;
+}
+
+Result<std::string> TestVolume::Run(const std::string& command,
+                                    const std::vector<std::string>& args) {
+  std::vector<std::string> all = {command, url_};
+  all.insert(all.end(), args.begin(), args.end());
+  ASSIGN_OR_RETURN(const ProcessResult result, RunSamplefs(all));
+  if (result.exit_code != 0) {
+    return Fail(Code::kInternal, "samplefs {} ended with {}: {}{}", command, result.exit_code,
+                result.out, result.err);
+  }
+  return result.out;
+}
+
+Result<std::unique_ptr<TestMount>> TestMount::Make(TestVolume& volume,
+                                                   std::vector<std::string> options,
+                                                   const std::string& name) {
+  const std::string path = volume.dir() + "/" + name;
+  RETURN_IF_ERROR(MakeDirectories(path));
+  const std::string log = volume.dir() + "/" + name + ".log";
+  std::vector<std::string> args = {"mount", volume.url(), path,          "-d",
+                                   "--log", log,          "--log-level", "info"};
+  if (std::ranges::find(options, "--cache-dir") == options.end())
+    options.insert(options.end(), {"--cache-dir", volume.cache()});
+  args.insert(args.end(), options.begin(), options.end());
+  ASSIGN_OR_RETURN(const ProcessResult result, RunSamplefs(args));
+  if (result.exit_code != 0) {
+    return Fail(Code::kInternal, "mount ended with {}: {}{}", result.exit_code, result.out,
+                result.err);
+  }
+  std::unique_ptr<TestMount> mount(new TestMount(path, log));
+  ASSIGN_OR_RETURN(const nlohmann::json status, mount->Status());
+  mount->pid_ = status.value("pid", -1);
+  return mount;
+}
+
+TestMount::~TestMount() {
+  if (!mounted_) return;
+  ::umount2(path_.c_str(), MNT_DETACH);
+  if (WaitFor([&] { return !Alive(pid_); }, std::chrono::seconds(5))) return;
+  if (pid_ > 0) ::kill(pid_, SIGTERM);
+  if (!WaitFor([&] { return !Alive(pid_); }, std::chrono::seconds(10)) && pid_ > 0)
+    ::kill(pid_, SIGKILL);
+}
+
+Result<nlohmann::json> TestMount::Status() const {
+  ASSIGN_OR_RETURN(const ProcessResult result, RunSamplefs({"status", path_, "--json"}));
+  if (result.exit_code != 0)
+    return Fail(Code::kInternal, "status ended with {}: {}", result.exit_code, result.err);
+  auto json = nlohmann::json::parse(result.out, nullptr, false);
+  if (json.is_discarded()) return Fail(Code::kCorrupt, "status printed {}", result.out);
+  return json;
+}
+
+Result<std::uint64_t> TestMount::Requests() const {
+  ASSIGN_OR_RETURN(const nlohmann::json status, Status());
+  return status.value("requests", std::uint64_t{0});
+}
+
+Result<void> TestMount::Unmount(const std::vector<std::string>& options) {
+  std::vector<std::string> args = {"umount", path_};
+  args.insert(args.end(), options.begin(), options.end());
+  ASSIGN_OR_RETURN(const ProcessResult result, RunSamplefs(args));
+  if (result.exit_code != 0) {
+    return Fail(Code::kInternal, "umount ended with {}: {}{}", result.exit_code, result.out,
+                result.err);
+  }
+  mounted_ = false;
+  if (!WaitFor([&] { return !Alive(pid_); }, kPatience))
+    return Fail(Code::kDeadline, "the mount process {} lives on: {}", pid_, Log());
+  return {};
+}
+
+std::string TestMount::Log() const {
+  auto text = ReadFile(log_);
+  return text ? *text : "";
+}
+
+std::string Pattern(std::size_t size, unsigned seed) {
+  std::mt19937_64 random(seed);
+  std::string out(size, '\0');
+  for (std::size_t i = 0; i < size; i += 8) {
+    const std::uint64_t word = random();
+    std::memcpy(out.data() + i, &word, std::min<std::size_t>(8, size - i));
+  }
+  return out;
+}
+
+Result<void> WriteWhole(const std::string& path, std::string_view content) {
+  ASSIGN_OR_RETURN(UniqueFd file, OpenFile(path, O_WRONLY | O_CREAT | O_TRUNC, 0644));
+  RETURN_IF_ERROR(WriteAll(file.get(), content));
+  if (::close(file.Release()) != 0) return ErrnoFail("close {}", path);
+  return {};
+}
+
+Result<std::string> ReadWhole(const std::string& path) { return ReadFile(path, 1U << 30); }
+
+std::vector<std::string> ListNames(const std::string& directory) {
+  std::vector<std::string> names;
+  DIR* dir = ::opendir(directory.c_str());
+  if (dir == nullptr) return names;
+  while (const dirent* entry = ::readdir(dir)) {
+    const std::string name = entry->d_name;
+    if (name != "." && name != "..") names.push_back(name);
+  }
+  ::closedir(dir);
+  std::ranges::sort(names);
+  return names;
+}
+
+}  // namespace paddleop::testing

@@ -1,0 +1,83 @@
+// Volumes mounted for real by the built program.
+#pragma once
+
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/posix.h"
+#include "base/status.h"
+#include "support/peer.h"
+
+namespace paddleop::testing {
+
+enum class Engine { kSqlite, kRedis };
+std::string EngineName(Engine engine);
+
+// A fresh volume in a directory of its own; its Redis server, if it has one, lives as long.
+class TestVolume {
+ public:
+  static Result<std::unique_ptr<TestVolume>> Make(
+      Engine engine, const std::vector<std::string>& format_options = {});
+
+  const std::string& url() const { return url_; }
+  const std::string& dir() const { return dir_.path(); }
+  std::string objects() const { return dir_.File("objects"); }
+  std::string cache() const { return dir_.File("cache"); }
+  Peer& redis() { return *redis_; }
+
+  // Runs a sub-command on this volume: Run("ls", {"/"}). A failure carries what it printed.
+  Result<std::string> Run(const std::string& command, const std::vector<std::string>& args = {});
+
+ private:
+  explicit TestVolume(TempDir dir) : dir_(std::move(dir)) {}
+
+  TempDir dir_;
+  std::optional<Peer> redis_;
+  std::string url_;
+};
+
+// A mount, taken away with its process when the object goes, whatever state it is in.
+class TestMount {
+ public:
+  // Mounts below the volume's directory, with a cache directory of the volume's unless the options
+  // name one.
+  static Result<std::unique_ptr<TestMount>> Make(TestVolume& volume,
+                                                 std::vector<std::string> options = {},
+                                                 const std::string& name = "mnt");
+  ~TestMount();
+
+  const std::string& path() const { return path_; }
+  std::string File(std::string_view name) const { return path_ + "/" + std::string(name); }
+  pid_t pid() const { return pid_; }
+  // What `samplefs status DIR --json` says.
+  Result<nlohmann::json> Status() const;
+  // How many requests the kernel has sent so far.
+  Result<std::uint64_t> Requests() const;
+  // Unmounts and waits for the process.
+  Result<void> Unmount(const std::vector<std::string>& options = {});
+  std::string Log() const;
+
+ private:
+  TestMount(std::string path, std::string log) : path_(std::move(path)), log_(std::move(log)) {}
+
+  std::string path_;
+  std::string log_;
+  pid_t pid_ = -1;
+  bool mounted_ = true;
+};
+
+// Runs the built program.
+Result<ProcessResult> RunSamplefs(const std::vector<std::string>& args,
+                                  std::chrono::seconds timeout = std::chrono::seconds(60));
+
+// Bytes that depend on the seed, the same on every machine.
+std::string Pattern(std::size_t size, unsigned seed);
+// Whole files by plain system calls; errors carry errno's text.
+Result<void> WriteWhole(const std::string& path, std::string_view content);
+Result<std::string> ReadWhole(const std::string& path);
+std::vector<std::string> ListNames(const std::string& directory);
+
+}  // namespace paddleop::testing

@@ -1,0 +1,345 @@
+// General mode: what programs expect of a file system.
+#include <dirent.h>
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <sys/xattr.h>
+#include <unistd.h>
+
+#include <set>
+#include <thread>
+
+#include "base/testing/matchers.h"
+#include "fuse/mounted.h"
+
+namespace paddleop::testing {
+namespace {
+
+class PosixTest : public ::testing::TestWithParam<Engine> {
+ protected:
+  static void SetUpTestSuite() {}
+
+  // One mount for all tests of an engine: each works in a directory of its own.
+  void SetUp() override {
+    if (!shared_ || engine_ != GetParam()) {
+      TearDownTestSuite();
+      engine_ = GetParam();
+      auto volume = TestVolume::Make(engine_);
+      ASSERT_OK(volume);
+      volume_ = std::move(*volume);
+      auto mount = TestMount::Make(*volume_);
+      ASSERT_OK(mount);
+      shared_ = std::move(*mount);
+    }
+    const auto* info = ::testing::UnitTest::GetInstance()->current_test_info();
+    std::string name = info->name();
+    name = name.substr(0, name.find('/'));
+    dir_ = shared_->File(name);
+    ASSERT_EQ(::mkdir(dir_.c_str(), 0755), 0);
+  }
+  static void TearDownTestSuite() {
+    shared_.reset();
+    volume_.reset();
+  }
+
+  std::string File(std::string_view name) const { return dir_ + "/" + std::string(name); }
+  static std::string Content(const std::string& path) {
+    auto content = ReadWhole(path);
+    return content ? *content : "error: " + content.error().message();
+  }
+
+  std::string dir_;
+  static Engine engine_;
+  static std::unique_ptr<TestVolume> volume_;
+  static std::unique_ptr<TestMount> shared_;
+};
+
+Engine PosixTest::engine_ = Engine::kSqlite;
+std::unique_ptr<TestVolume> PosixTest::volume_;
+std::unique_ptr<TestMount> PosixTest::shared_;
+
+TEST_P(PosixTest, WritesAndReadsFilesOfManySizes) {
+  for (const std::size_t size : {0U, 1U, 4095U, 4096U, 131'073U, 5'000'000U}) {
+    const std::string path = File("f" + std::to_string(size));
+    const std::string content = Pattern(size, 7);
+    ASSERT_OK(WriteWhole(path, content));
+    EXPECT_EQ(Content(path), content) << size;
+    struct stat status = {};
+    ASSERT_EQ(::stat(path.c_str(), &status), 0);
+    EXPECT_EQ(static_cast<std::size_t>(status.st_size), size);
+  }
+}
+
+TEST_P(PosixTest, RenameReplacesTheTarget) {
+  ASSERT_OK(WriteWhole(File("a"), "new"));
+  ASSERT_OK(WriteWhole(File("b"), "old"));
+  const UniqueFd open(::open(File("b").c_str(), O_RDONLY));
+  ASSERT_EQ(::rename(File("a").c_str(), File("b").c_str()), 0);
+  EXPECT_EQ(Content(File("b")), "new");
+  EXPECT_EQ(::access(File("a").c_str(), F_OK), -1);
+  char bytes[4] = {};
+  EXPECT_EQ(::read(open.get(), bytes, 3), 3) << "whoever has the old file open keeps it";
+  EXPECT_STREQ(bytes, "old");
+
+  ASSERT_EQ(::mkdir(File("d").c_str(), 0755), 0);
+  ASSERT_EQ(::mkdir(File("e").c_str(), 0755), 0);
+  ASSERT_OK(WriteWhole(File("e/x"), "x"));
+  EXPECT_EQ(::rename(File("d").c_str(), File("e").c_str()), -1);
+  EXPECT_EQ(errno, ENOTEMPTY);
+  EXPECT_EQ(::rename(File("b").c_str(), File("d").c_str()), -1);
+  EXPECT_EQ(errno, EISDIR);
+  EXPECT_EQ(::renameat2(AT_FDCWD, File("b").c_str(), AT_FDCWD, File("d").c_str(), RENAME_NOREPLACE),
+            -1);
+  EXPECT_EQ(errno, EEXIST);
+}
+
+TEST_P(PosixTest, AnOpenFileOutlivesItsLastName) {
+  const std::string content = Pattern(300'000, 3);
+  ASSERT_OK(WriteWhole(File("f"), content));
+  const UniqueFd open(::open(File("f").c_str(), O_RDWR));
+  ASSERT_EQ(::unlink(File("f").c_str()), 0);
+  std::string back(content.size(), '\0');
+  EXPECT_EQ(::pread(open.get(), back.data(), back.size(), 0), static_cast<ssize_t>(content.size()));
+  EXPECT_EQ(back, content);
+  EXPECT_EQ(::pwrite(open.get(), "more", 4, 10), 4);
+  EXPECT_EQ(::pread(open.get(), back.data(), 4, 10), 4);
+  EXPECT_EQ(back.substr(0, 4), "more");
+  struct stat status = {};
+  ASSERT_EQ(::fstat(open.get(), &status), 0);
+  EXPECT_EQ(status.st_nlink, 0u);
+}
+
+TEST_P(PosixTest, AppendsTruncatesAndLeavesHoles) {
+  const UniqueFd append(::open(File("log").c_str(), O_WRONLY | O_CREAT | O_APPEND, 0644));
+  const UniqueFd other(::open(File("log").c_str(), O_WRONLY | O_APPEND));
+  for (int i = 0; i < 10; ++i) {
+    ASSERT_EQ(::write(append.get(), "a", 1), 1);
+    ASSERT_EQ(::write(other.get(), "b", 1), 1);
+  }
+  EXPECT_EQ(Content(File("log")), "abababababababababab");
+
+  ASSERT_OK(WriteWhole(File("t"), Pattern(10'000, 1)));
+  ASSERT_EQ(::truncate(File("t").c_str(), 5'000), 0);
+  ASSERT_EQ(::truncate(File("t").c_str(), 8'000), 0);
+  EXPECT_EQ(Content(File("t")), Pattern(10'000, 1).substr(0, 5'000) + std::string(3'000, '\0'));
+
+  const UniqueFd sparse(::open(File("sparse").c_str(), O_RDWR | O_CREAT, 0644));
+  ASSERT_EQ(::pwrite(sparse.get(), "end", 3, 70'000'000), 3);
+  std::string middle(4096, 'x');
+  ASSERT_EQ(::pread(sparse.get(), middle.data(), middle.size(), 65'000'000), 4096);
+  EXPECT_EQ(middle, std::string(4096, '\0'));
+  ASSERT_EQ(::pread(sparse.get(), middle.data(), 16, 69'999'995), 8);
+  EXPECT_EQ(middle.substr(0, 8), std::string(5, '\0') + "end");
+  // Opening with O_TRUNC empties the file.
+  const UniqueFd empty(::open(File("t").c_str(), O_WRONLY | O_TRUNC));
+  struct stat status = {};
+  ASSERT_EQ(::stat(File("t").c_str(), &status), 0);
+  EXPECT_EQ(status.st_size, 0);
+}
+
+TEST_P(PosixTest, MapsFilesForReadingAndWriting) {
+  const std::string content = Pattern(200'000, 5);
+  ASSERT_OK(WriteWhole(File("m"), content));
+  {
+    const UniqueFd file(::open(File("m").c_str(), O_RDWR));
+    void* map = ::mmap(nullptr, content.size(), PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0);
+    ASSERT_NE(map, MAP_FAILED);
+    EXPECT_EQ(std::string_view(static_cast<char*>(map), content.size()), content);
+    std::memcpy(static_cast<char*>(map) + 100'000, "mapped", 6);
+    ASSERT_EQ(::msync(map, content.size(), MS_SYNC), 0);
+    ::munmap(map, content.size());
+  }
+  EXPECT_EQ(Content(File("m")).substr(100'000, 6), "mapped");
+  auto seen = volume_->Run("cat", {"/" + dir_.substr(dir_.rfind('/') + 1) + "/m"});
+  ASSERT_OK(seen);
+  EXPECT_EQ(seen->substr(100'000, 6), "mapped") << "as another client sees it";
+}
+
+TEST_P(PosixTest, HardLinksShareTheFile) {
+  ASSERT_OK(WriteWhole(File("a"), "one"));
+  ASSERT_EQ(::link(File("a").c_str(), File("b").c_str()), 0);
+  struct stat a = {}, b = {};
+  ASSERT_EQ(::stat(File("a").c_str(), &a), 0);
+  ASSERT_EQ(::stat(File("b").c_str(), &b), 0);
+  EXPECT_EQ(a.st_ino, b.st_ino);
+  EXPECT_EQ(b.st_nlink, 2u);
+  ASSERT_OK(WriteWhole(File("b"), "two"));
+  EXPECT_EQ(Content(File("a")), "two");
+  ASSERT_EQ(::unlink(File("a").c_str()), 0);
+  EXPECT_EQ(Content(File("b")), "two");
+}
+
+TEST_P(PosixTest, SymbolicLinksAndSpecialFiles) {
+  ASSERT_EQ(::symlink("target/that/is/not/there", File("l").c_str()), 0);
+  char buffer[64] = {};
+  EXPECT_EQ(::readlink(File("l").c_str(), buffer, sizeof buffer), 24);
+  EXPECT_STREQ(buffer, "target/that/is/not/there");
+  ASSERT_EQ(::mkfifo(File("p").c_str(), 0600), 0);
+  struct stat status = {};
+  ASSERT_EQ(::stat(File("p").c_str(), &status), 0);
+  EXPECT_TRUE(S_ISFIFO(status.st_mode));
+}
+
+TEST_P(PosixTest, ExtendedAttributes) {
+  ASSERT_OK(WriteWhole(File("f"), "x"));
+  const std::string path = File("f");
+  ASSERT_EQ(::setxattr(path.c_str(), "user.color", "blue", 4, 0), 0);
+  EXPECT_EQ(::setxattr(path.c_str(), "user.color", "red", 3, XATTR_CREATE), -1);
+  EXPECT_EQ(errno, EEXIST);
+  EXPECT_EQ(::setxattr(path.c_str(), "user.none", "red", 3, XATTR_REPLACE), -1);
+  EXPECT_EQ(errno, ENODATA);
+  char value[16] = {};
+  EXPECT_EQ(::getxattr(path.c_str(), "user.color", nullptr, 0), 4);
+  EXPECT_EQ(::getxattr(path.c_str(), "user.color", value, 2), -1);
+  EXPECT_EQ(errno, ERANGE);
+  EXPECT_EQ(::getxattr(path.c_str(), "user.color", value, sizeof value), 4);
+  EXPECT_STREQ(value, "blue");
+  char names[64] = {};
+  EXPECT_EQ(::listxattr(path.c_str(), names, sizeof names), 11);
+  EXPECT_STREQ(names, "user.color");
+  ASSERT_EQ(::removexattr(path.c_str(), "user.color"), 0);
+  EXPECT_EQ(::getxattr(path.c_str(), "user.color", value, sizeof value), -1);
+  EXPECT_EQ(errno, ENODATA);
+}
+
+// Runs `body` as another user; its exit code.
+template <class Body>
+int As(uid_t uid, gid_t gid, Body body) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    if (::setgid(gid) != 0 || ::setuid(uid) != 0) ::_exit(99);
+    ::_exit(body());
+  }
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 98;
+}
+
+TEST_P(PosixTest, PermissionsStickyAndSetgid) {
+  ASSERT_EQ(::mkdir(File("sticky").c_str(), 0755), 0);
+  ASSERT_EQ(::chmod(File("sticky").c_str(), 01777), 0);
+  ASSERT_OK(WriteWhole(File("sticky/root"), "x"));
+  ASSERT_OK(WriteWhole(File("private"), "x"));
+  ASSERT_EQ(::chmod(File("private").c_str(), 0600), 0);
+  ASSERT_EQ(::mkdir(File("group").c_str(), 0777), 0);
+  ASSERT_EQ(::chown(File("group").c_str(), 0, 4242), 0);
+  ASSERT_EQ(::chmod(File("group").c_str(), 02777), 0);
+  EXPECT_EQ(As(1000, 1000,
+               [&] {
+                 if (::open(File("private").c_str(), O_RDONLY) >= 0 || errno != EACCES) return 1;
+                 if (::unlink(File("sticky/root").c_str()) == 0 || errno != EPERM) return 2;
+                 const int mine = ::open(File("sticky/mine").c_str(), O_CREAT | O_WRONLY, 0644);
+                 if (mine < 0 || ::close(mine) != 0) return 3;
+                 if (::unlink(File("sticky/mine").c_str()) != 0) return 4;
+                 if (::mkdir(File("group/sub").c_str(), 0755) != 0) return 5;
+                 if (::mkdir(File("no").c_str(), 0755) == 0 || errno != EACCES) return 6;
+                 return 0;
+               }),
+            0);
+  struct stat status = {};
+  ASSERT_EQ(::stat(File("group/sub").c_str(), &status), 0);
+  EXPECT_EQ(status.st_gid, 4242u) << "the group of a set-group-id directory is inherited";
+  EXPECT_NE(status.st_mode & S_ISGID, 0u);
+  // Writing by somebody else takes set-user-id away.
+  ASSERT_OK(WriteWhole(File("suid"), "x"));
+  ASSERT_EQ(::chmod(File("suid").c_str(), 04777), 0);
+  EXPECT_EQ(As(1000, 1000,
+               [&] {
+                 const int file = ::open(File("suid").c_str(), O_WRONLY);
+                 return file >= 0 && ::write(file, "y", 1) == 1 ? 0 : 1;
+               }),
+            0);
+  ASSERT_EQ(::stat(File("suid").c_str(), &status), 0);
+  EXPECT_EQ(status.st_mode & 07777, 0777u);
+}
+
+TEST_P(PosixTest, NamesOf255Bytes) {
+  const std::string longest(255, 'n'), too_long(256, 'n');
+  ASSERT_OK(WriteWhole(File(longest), "x"));
+  EXPECT_EQ(ListNames(dir_), std::vector<std::string>{longest});
+  EXPECT_EQ(::open(File(too_long).c_str(), O_CREAT | O_WRONLY, 0644), -1);
+  EXPECT_EQ(errno, ENAMETOOLONG);
+  ASSERT_OK(WriteWhole(File("\xff\x01 \n"), "bytes are bytes"));
+  EXPECT_EQ(Content(File("\xff\x01 \n")), "bytes are bytes");
+}
+
+TEST_P(PosixTest, ALargeDirectoryIsListedOnceAndCompletelyWhileItChanges) {
+  constexpr int kStay = 1'500;
+  for (int i = 0; i < kStay; ++i) {
+    const int file = ::open(File("stay" + std::to_string(i)).c_str(), O_CREAT | O_WRONLY, 0644);
+    ASSERT_GE(file, 0);
+    ::close(file);
+  }
+  std::multiset<std::string> seen;
+  DIR* listing = ::opendir(dir_.c_str());
+  ASSERT_NE(listing, nullptr);
+  int n = 0;
+  while (const dirent* entry = ::readdir(listing)) {
+    seen.insert(entry->d_name);
+    if (++n % 100 == 0) {
+      const std::string come = File("come" + std::to_string(n));
+      ::close(::open(come.c_str(), O_CREAT | O_WRONLY, 0644));
+      if (n % 200 == 0) ::unlink(come.c_str());
+    }
+  }
+  ::closedir(listing);
+  for (int i = 0; i < kStay; ++i) EXPECT_EQ(seen.count("stay" + std::to_string(i)), 1u) << i;
+  for (const std::string& name : seen) EXPECT_EQ(seen.count(name), 1u) << name;
+}
+
+TEST_P(PosixTest, TimesModesAndOwners) {
+  ASSERT_OK(WriteWhole(File("f"), "x"));
+  const timespec times[2] = {{1'000'000'000, 123}, {1'100'000'000, 456'789}};
+  ASSERT_EQ(::utimensat(AT_FDCWD, File("f").c_str(), times, 0), 0);
+  ASSERT_EQ(::chmod(File("f").c_str(), 0640), 0);
+  ASSERT_EQ(::chown(File("f").c_str(), 12, 34), 0);
+  struct stat status = {};
+  ASSERT_EQ(::stat(File("f").c_str(), &status), 0);
+  EXPECT_EQ(status.st_mtim.tv_sec, 1'100'000'000);
+  EXPECT_EQ(status.st_mtim.tv_nsec, 456'789);
+  EXPECT_EQ(status.st_atim.tv_sec, 1'000'000'000);
+  EXPECT_EQ(status.st_mode & 07777, 0640u);
+  EXPECT_EQ(status.st_uid, 12u);
+  EXPECT_EQ(status.st_gid, 34u);
+}
+
+TEST_P(PosixTest, PunchesHolesAndCopiesRanges) {
+  const std::string content = Pattern(100'000, 9);
+  ASSERT_OK(WriteWhole(File("f"), content));
+  const UniqueFd file(::open(File("f").c_str(), O_RDWR));
+  ASSERT_EQ(::fallocate(file.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 10'000, 5'000), 0);
+  ASSERT_EQ(::fallocate(file.get(), 0, 100'000, 50'000), 0);
+  std::string expected = content + std::string(50'000, '\0');
+  expected.replace(10'000, 5'000, std::string(5'000, '\0'));
+  EXPECT_EQ(Content(File("f")), expected);
+  const UniqueFd copy(::open(File("copy").c_str(), O_RDWR | O_CREAT, 0644));
+  off_t from = 5'000, to = 0;
+  EXPECT_EQ(::copy_file_range(file.get(), &from, copy.get(), &to, 20'000, 0), 20'000);
+  EXPECT_EQ(Content(File("copy")), expected.substr(5'000, 20'000));
+}
+
+TEST_P(PosixTest, ManyThreadsWriteAndReadAtTheSameTime) {
+  std::vector<std::thread> threads;
+  std::atomic<int> wrong{0};
+  for (unsigned t = 0; t < 6; ++t) {
+    threads.emplace_back([&, t] {
+      for (unsigned i = 0; i < 15; ++i) {
+        const std::string path = File(fmt::format("t{}-{}", t, i));
+        const std::string content = Pattern(10'000 * (i + 1), t * 100 + i);
+        if (!WriteWhole(path, content) || Content(path) != content) ++wrong;
+        if (i % 3 == 0 && ::unlink(path.c_str()) != 0) ++wrong;
+      }
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  EXPECT_EQ(wrong, 0);
+  EXPECT_EQ(ListNames(dir_).size(), 60u);
+}
+
+INSTANTIATE_TEST_SUITE_P(Engines, PosixTest, ::testing::Values(Engine::kSqlite, Engine::kRedis),
+                         [](const auto& tested) { return EngineName(tested.param); });
+
+}  // namespace
+}  // namespace paddleop::testing
