@@ -1,6 +1,7 @@
 #include <malloc.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <iostream>
 
 #include "base/log.h"
@@ -9,6 +10,8 @@
 #include "controllers.h"
 #include "controllers/common/caches.h"
 #include "controllers/paddlejob/controller.h"
+#include "controllers/samplejob/controller.h"
+#include "controllers/sampleset/controller.h"
 #include "kube/client/cluster_config.h"
 #include "kube/client/http_cluster_client.h"
 #include "kube/manager/manager.h"
@@ -18,8 +21,12 @@ namespace paddleop::cmd {
 namespace {
 
 constexpr char kPaddleJob[] = "paddlejob";
-// The Lease that managers of this controller have always agreed by.
+constexpr char kSampleSet[] = "sampleset";
+constexpr char kSampleJob[] = "samplejob";
+// The Leases that managers of these controllers have always agreed by.
 constexpr char kPaddleJobLease[] = "b2a304f2.paddlepaddle.org";
+constexpr char kSampleSetLease[] = "37987177.paddlepaddle.org";
+constexpr char kSampleJobLease[] = "778668173.batch.paddlepaddle.org";
 
 struct Flags {
   std::string ns;
@@ -34,6 +41,9 @@ struct Flags {
   std::string kubeconfig;
   std::string context;
   std::vector<std::string> controllers = {kPaddleJob};
+  std::string runtime_image = "paddlepaddle/samplefs:v0.5.0";
+  std::string data_mount_path = "/mnt";
+  std::vector<std::string> source_dirs;
   std::size_t workers = 8;
   std::string log_level = "info";
   bool development = false;
@@ -45,6 +55,17 @@ int Failed(const Status& status) {
   return status.code() == Code::kInvalid ? 2 : 1;
 }
 
+bool Runs(const Flags& flags, std::string_view controller) {
+  return std::find(flags.controllers.begin(), flags.controllers.end(), controller) !=
+         flags.controllers.end();
+}
+
+// One manager, one Lease: that of the first of its controllers.
+std::string LeaseOf(const Flags& flags) {
+  if (Runs(flags, kPaddleJob)) return kPaddleJobLease;
+  return Runs(flags, kSampleSet) ? kSampleSetLease : kSampleJobLease;
+}
+
 kube::ManagerOptions ManagerOptions(const Flags& flags, const kube::ClusterConfig& config) {
   kube::ManagerOptions options;
   options.metrics_address = flags.metrics_address;
@@ -52,7 +73,7 @@ kube::ManagerOptions ManagerOptions(const Flags& flags, const kube::ClusterConfi
   if (flags.leader_elect) {
     kube::LeaderElectionOptions election;
     election.ns = flags.leader_elect_ns.empty() ? config.ns : flags.leader_elect_ns;
-    election.name = kPaddleJobLease;
+    election.name = LeaseOf(flags);
     options.leader_election = election;
   }
   return options;
@@ -65,16 +86,40 @@ Result<void> Work(const Context& ctx, const Flags& flags, const Logger& log,
   ASSIGN_OR_RETURN(auto client, kube::HttpClusterClient::Create(std::move(config), {}, metrics));
   controllers::Caches caches(flags.ns, *client, log, metrics);
 
-  controllers::paddlejob::ControllerSettings settings;
-  settings.volcano = flags.scheduling == "volcano";
-  settings.etcd_servers = flags.etcd_servers;
-  settings.first_port = flags.port_range[0];
-  settings.last_port = flags.port_range[1];
-  settings.workers = flags.workers;
-  ASSIGN_OR_RETURN(auto jobs, controllers::paddlejob::JobController::Create(
-                                  std::move(settings), *client, caches, log, metrics));
   kube::Manager manager(manager_options, *client, log, metrics);
-  jobs->AddTo(manager);
+
+  // Those that are not asked for stay empty, and watch nothing.
+  std::unique_ptr<controllers::paddlejob::JobController> jobs;
+  std::unique_ptr<controllers::sampleset::SetController> sets;
+  std::unique_ptr<controllers::samplejob::DataJobController> data_jobs;
+  if (Runs(flags, kPaddleJob)) {
+    controllers::paddlejob::ControllerSettings settings;
+    settings.volcano = flags.scheduling == "volcano";
+    settings.etcd_servers = flags.etcd_servers;
+    settings.first_port = flags.port_range[0];
+    settings.last_port = flags.port_range[1];
+    settings.workers = flags.workers;
+    ASSIGN_OR_RETURN(jobs, controllers::paddlejob::JobController::Create(
+                               std::move(settings), *client, caches, log, metrics));
+    jobs->AddTo(manager);
+  }
+  if (Runs(flags, kSampleSet)) {
+    controllers::sampleset::ControllerSettings settings;
+    settings.runtime_image = flags.runtime_image;
+    settings.mount_root = flags.data_mount_path;
+    settings.source_dirs = flags.source_dirs;
+    settings.workers = flags.workers;
+    ASSIGN_OR_RETURN(sets, controllers::sampleset::SetController::Create(
+                               std::move(settings), *client, caches, log, metrics));
+    sets->AddTo(manager);
+  }
+  if (Runs(flags, kSampleJob)) {
+    controllers::samplejob::ControllerSettings settings;
+    settings.workers = flags.workers;
+    ASSIGN_OR_RETURN(data_jobs, controllers::samplejob::DataJobController::Create(
+                                    std::move(settings), *client, caches, log, metrics));
+    data_jobs->AddTo(manager);
+  }
   caches.AddTo(manager);
   log.Info(ctx, "manager starts",
            {{"version", PADDLEOP_VERSION},
@@ -86,7 +131,7 @@ Result<void> Work(const Context& ctx, const Flags& flags, const Logger& log,
 void AddFlags(CLI::App& app, Flags& flags) {
   app.add_option("--controllers", flags.controllers, "Controllers to run, comma-separated")
       ->delimiter(',')
-      ->check(CLI::IsMember({kPaddleJob}))
+      ->check(CLI::IsMember({kPaddleJob, kSampleSet, kSampleJob}))
       ->capture_default_str();
   app.add_option("--namespace", flags.ns, "Watch this namespace only; empty: all");
   app.add_flag("--leader-elect", flags.leader_elect,
@@ -108,6 +153,16 @@ void AddFlags(CLI::App& app, Flags& flags) {
       ->delimiter(',')
       ->expected(2)
       ->capture_default_str();
+  app.add_option("--runtime-image", flags.runtime_image, "Image of samplefs, for runtime pods")
+      ->envname("RUNTIME_IMAGE")
+      ->capture_default_str();
+  app.add_option("--data-mount-path", flags.data_mount_path,
+                 "Where runtime pods of csi.driver juicefs mount the volume")
+      ->envname("DATA_MOUNT_PATH")
+      ->capture_default_str();
+  app.add_option("--source-dir", flags.source_dirs,
+                 "Directories of the nodes that SampleSets may import from by file:///...; none: "
+                 "such sources are refused");
   app.add_option("--initImage", flags.init_image,
                  "Accepted for old manifests; pods need no init container");
   app.add_option("--kubeconfig", flags.kubeconfig,
@@ -131,6 +186,7 @@ Result<void> RunAllControllers(const Context& ctx, const std::string& kubeconfig
                                MetricsRegistry& metrics) {
   Flags flags;
   flags.kubeconfig = kubeconfig;
+  flags.controllers = {kPaddleJob, kSampleSet, kSampleJob};
   flags.metrics_address = "0";
   flags.health_address = "0";
   return Work(ctx, flags, log, metrics);

@@ -255,6 +255,31 @@ constexpr auto kSampleSetRules = std::to_array<Rule<SampleSet>>({
          return true;
        return after.spec.secret_ref && after.spec.secret_ref->name == before.spec.secret_ref->name;
      }},
+    {"",
+     "!has(oldSelf.status) || !has(oldSelf.status.phase) || oldSelf.status.phase == '' || "
+     "(has(self.spec.cache) == has(oldSelf.spec.cache) && (!has(self.spec.cache) || "
+     "self.spec.cache == oldSelf.spec.cache))",
+     "cache cannot change once the volume exists: mounts keep the directories they began with; "
+     "create another SampleSet on the same volume",
+     nullptr,
+     [](const SampleSet& before, const SampleSet& after) {
+       return !Started(before) || before.spec.cache_levels == after.spec.cache_levels;
+     }},
+    {"",
+     "!has(oldSelf.status) || !has(oldSelf.status.phase) || oldSelf.status.phase == '' || "
+     "((has(self.spec.csi) && has(self.spec.csi.juiceFSMountOptions)) == (has(oldSelf.spec.csi) && "
+     "has(oldSelf.spec.csi.juiceFSMountOptions)) && (!has(self.spec.csi) || "
+     "!has(self.spec.csi.juiceFSMountOptions) || self.spec.csi.juiceFSMountOptions == "
+     "oldSelf.spec.csi.juiceFSMountOptions))",
+     "csi.juiceFSMountOptions cannot change once the volume exists: a PersistentVolume keeps its "
+     "options; create another SampleSet on the same volume",
+     nullptr,
+     [](const SampleSet& before, const SampleSet& after) {
+       const auto options = [](const SampleSet& s) {
+         return s.spec.csi ? s.spec.csi->mount_options : std::nullopt;
+       };
+       return !Started(before) || options(before) == options(after);
+     }},
 });
 
 constexpr auto kSampleJobRules = std::to_array<Rule<SampleJob>>({

@@ -95,6 +95,7 @@ void Describe(Io& io, PartitionStatus& s) {
   io("node", s.node);
   io("cachedBytes", s.cached_bytes);
   io("ready", s.ready);
+  io("cacheID", s.cache_id);
 }
 
 template <class Io>
@@ -103,8 +104,11 @@ void Describe(Io& io, SampleSetStatus& s) {
   io("cacheStatus", s.cache_status);
   io("runtimeStatus", s.runtime_status);
   io.Nested("jobsName", "syncJobName", s.sync_job_name);
+  io.Nested("jobsName", "syncOptions", s.sync_options);
   io.Nested("jobsName", "warmupJobName", s.warmup_job_name);
   io("partitions", s.partitions);
+  io("warmedPartitions", s.warmed_partitions);
+  io("warmupTime", s.warmup_time);
   io("volumeName", s.volume_name);
   io("nodeLabel", s.node_label);
   io("observedGeneration", s.observed_generation);

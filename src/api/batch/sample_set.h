@@ -153,6 +153,7 @@ struct PartitionStatus {
   std::string node;
   std::int64_t cached_bytes = 0;
   bool ready = false;
+  std::string cache_id;  // of the directory: another one means that the cache was wiped
 
   bool operator==(const PartitionStatus&) const = default;
 };
@@ -162,8 +163,13 @@ struct SampleSetStatus {
   std::optional<CacheStatus> cache_status;
   std::optional<RuntimeStatus> runtime_status;
   std::string sync_job_name;
+  std::string sync_options;  // digest of what that job imports
   std::string warmup_job_name;
   std::vector<PartitionStatus> partitions;
+  // Over how many partitions the cached data is spread; 0: not known to be cached.
+  std::int32_t warmed_partitions = 0;
+  // When the last warm-up of the set's own was begun.
+  std::optional<Time> warmup_time;
   // Names in cluster scope, chosen before anything is created and read from here ever after.
   std::string volume_name;
   std::string node_label;

@@ -1,0 +1,105 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/bytes.h"
+#include "controllers/sampleset/pass.h"
+
+namespace paddleop::controllers::sampleset {
+namespace {
+
+std::string Percent(std::uint64_t part, std::uint64_t whole) {
+  if (whole == 0) return "100%";
+  // 100% only when nothing is missing: jobs wait for it.
+  const auto percent = std::min<std::uint64_t>(part * 100 / whole, part >= whole ? 100 : 99);
+  return fmt::format("{}%", percent);
+}
+
+const api::PartitionStatus* Before(const Pass& pass, std::int32_t index) {
+  for (const auto& partition : pass.set.status.partitions) {
+    if (partition.index == index) return &partition;
+  }
+  return nullptr;
+}
+
+// A partition whose cache is another one than before has lost what it had: a wiped directory, or a
+// new node.
+void NoteLostCache(Pass& pass, const RuntimeSeen& runtime, const std::string& cache_id) {
+  const api::PartitionStatus* before = Before(pass, runtime.index);
+  if (before == nullptr || before->cache_id.empty() || cache_id.empty() ||
+      before->cache_id == cache_id) {
+    return;
+  }
+  if (pass.plan.status.warmed_partitions == 0) return;
+  pass.plan.status.warmed_partitions = 0;
+  pass.plan.Tell(
+      true, "CacheLost",
+      fmt::format("the cache of partition {} is new; the data is cached again", runtime.index));
+}
+
+}  // namespace
+
+void ReportCache(Pass& pass) {
+  auto& status = pass.plan.status;
+  std::vector<api::PartitionStatus> partitions;
+  std::vector<std::string> errors;
+  std::uint64_t total = 0, files = 0, cached = 0, size = 0, used = 0, avail = 0;
+  std::uint64_t local = 0, reads = 0;
+  bool any = false;
+  for (const auto& runtime : pass.seen.runtimes) {
+    api::PartitionStatus partition{.index = runtime.index,
+                                   .pod = runtime.pod->metadata.name,
+                                   .node = runtime.pod->node_name,
+                                   .cached_bytes = 0,
+                                   .ready = IsServing(runtime) && runtime.pod->ready,
+                                   .cache_id = {}};
+    const api::PartitionStatus* before = Before(pass, runtime.index);
+    if (before != nullptr) {
+      partition.cached_bytes = before->cached_bytes;
+      partition.cache_id = before->cache_id;
+    }
+    if (runtime.info) {
+      const auto& info = *runtime.info;
+      partition.cached_bytes = static_cast<std::int64_t>(info.cached_size);
+      NoteLostCache(pass, runtime, info.cache_id);
+      if (!info.cache_id.empty()) partition.cache_id = info.cache_id;
+      if (!info.message.empty())
+        errors.push_back(fmt::format("{}: {}", partition.pod, info.message));
+      any = any || info.ready;
+      total = std::max(total, info.total_size);
+      files = std::max(files, info.total_files);
+      cached += info.cached_size;
+      size += info.disk_size;
+      used += info.disk_used;
+      avail += info.disk_avail;
+      local += info.reads.local;
+      reads += info.reads.local + info.reads.peer + info.reads.store;
+    } else if (!runtime.error.empty() && partition.ready) {
+      errors.push_back(fmt::format("{}: {}", partition.pod, runtime.error));
+    }
+    partitions.push_back(std::move(partition));
+  }
+  status.partitions = std::move(partitions);
+  if (!any) {
+    // Nobody knows better: what was last known stays, and says why it is old.
+    if (status.cache_status)
+      status.cache_status->error_message = fmt::format("{}", fmt::join(errors, "; "));
+    return;
+  }
+  cached = std::min(cached, total);
+  api::CacheStatus now;
+  now.total_size = FormatSize(total);
+  now.total_files = FormatCount(files);
+  now.cached_size = FormatSize(cached);
+  now.disk_size = FormatSize(size);
+  now.disk_used = FormatSize(used);
+  now.disk_avail = FormatSize(avail);
+  now.disk_usage_rate = fmt::format(
+      "{:.1f}%", size == 0 ? 0.0 : 100.0 * static_cast<double>(used) / static_cast<double>(size));
+  now.error_message = fmt::format("{}", fmt::join(errors, "; "));
+  now.cached_percent = Percent(cached, total);
+  if (reads > 0) now.hit_ratio = Percent(local, reads);
+  status.cache_status = std::move(now);
+}
+
+}  // namespace paddleop::controllers::sampleset

@@ -1,0 +1,75 @@
+#include <fmt/format.h>
+
+#include <set>
+
+#include "controllers/common/child.h"
+#include "controllers/sampleset/credentials.h"
+#include "controllers/sampleset/names.h"
+#include "controllers/sampleset/objects.h"
+#include "controllers/sampleset/pass.h"
+
+namespace paddleop::controllers::sampleset {
+namespace {
+
+template <class T>
+bool IsOurs(const Pass& pass, const std::shared_ptr<const T>& object) {
+  return object && object->metadata.Label(kSetUidLabel) == pass.set.metadata.uid;
+}
+
+void Want(Pass& pass, ChangeStep& step, CreateObject object) {
+  pass.plan.Tell(false,
+                 fmt::format("Create{}Successfully",
+                             object.type == api::PersistentVolume::kType        ? "PV"
+                             : object.type == api::PersistentVolumeClaim::kType ? "PVC"
+                                                                                : object.type.kind),
+                 fmt::format("{} {}", object.type.kind, object.key.name));
+  step.creates.push_back(std::move(object));
+}
+
+void KeepVolumeSecret(Pass& pass, const api::SampleSet& set, ChangeStep& step) {
+  const auto& source = pass.seen.volume_secret;
+  if (!source.found() || !pass.Holds(condition::kSecretReady)) return;
+  if (!IsOurs(pass, pass.seen.volume_copy)) {
+    Want(pass, step, VolumeSecretObject(set, *source.secret, false));
+    return;
+  }
+  if (SameVolume(*pass.seen.volume_copy, *source.secret)) return;
+  auto wanted = VolumeSecretObject(set, *source.secret, true);
+  step.patches.push_back(
+      {wanted.type, wanted.key, std::move(wanted.json), pass.seen.volume_copy->metadata.uid});
+  pass.plan.Tell(
+      false, "SecretChanged",
+      fmt::format("Secret {} has changed; the runtimes get its new values", source.key.ToString()));
+}
+
+}  // namespace
+
+void KeepChildren(Pass& pass) {
+  const auto& seen = pass.seen;
+  // Objects are made by the names that the status has, also in the pass that is about to store it.
+  const api::SampleSet& set = pass.set;
+  const AuthReview review =
+      ReviewAuth(set, IsOurs(pass, seen.auth) ? seen.auth.get() : nullptr, seen.now);
+  pass.plan.auth = review.work;
+  pass.plan.RecheckAfter(review.recheck);
+
+  ChangeStep first;
+  KeepVolumeSecret(pass, set, first);
+  if (!IsOurs(pass, seen.volume)) Want(pass, first, VolumeObject(set));
+  if (!IsOurs(pass, seen.claim)) Want(pass, first, ClaimObject(set));
+  if (!IsOurs(pass, seen.service)) Want(pass, first, ServiceObject(set));
+  if (!first.empty()) pass.plan.steps.push_back(std::move(first));
+
+  ChangeStep second;
+  if (!IsOurs(pass, seen.stateful_set)) {
+    Want(pass, second, StatefulSetObject(pass.settings, set));
+  } else if (seen.stateful_set->metadata.Annotation(kTemplateAnnotation) !=
+             TemplateDigest(pass.settings, set)) {
+    second.patches.push_back({api::StatefulSet::kType, seen.stateful_set->metadata.Key(),
+                              TemplatePatch(pass.settings, set), seen.stateful_set->metadata.uid});
+    pass.plan.Tell(false, "RollingOut", "the runtime pods get the changed settings");
+  }
+  if (!second.empty()) pass.plan.steps.push_back(std::move(second));
+}
+
+}  // namespace paddleop::controllers::sampleset

@@ -1,0 +1,343 @@
+"""The SampleSet and SampleJob controllers on a real API server, scheduler and controller-manager.
+
+Runtimes are stand-ins (fake_runtime.py) whose jobs end as the test wants; sampleset_runtime_test.py has the real ones.
+The managers run as their ServiceAccounts of deploy/, with no more rights than those have."""
+
+import base64
+import json
+import pathlib
+import re
+import sys
+import tempfile
+import time
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "operator"))
+
+from cluster import DATA, ROOT, Cluster, Manager, wait_for  # noqa: E402
+from fake_runtime import FakeRuntime, Store  # noqa: E402
+from kubelet import Kubelet  # noqa: E402
+
+NS = "paddle-system"
+SETS = "/apis/batch.paddlepaddle.org/v1alpha1/namespaces/{}/samplesets/{}"
+JOBS = "/apis/batch.paddlepaddle.org/v1alpha1/namespaces/{}/samplejobs/{}"
+
+
+def encoded(text):
+    return base64.b64encode(text.encode()).decode()
+
+
+def secret(name, ns, /, **values):
+    return {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name, "namespace": ns}, "type": "Opaque",
+            "data": {key.replace("_", "-"): encoded(value) for key, value in values.items()}}
+
+
+def volume_secret(name, ns, end="\n"):
+    """As `echo ... | base64` makes it: with the line's end."""
+    return secret(name, ns, name=name + end, storage="redis" + end, bucket="redis://192.0.2.1:6379/1" + end,
+                  metaurl="redis://192.0.2.1:6379/0" + end)
+
+
+def sample_set(name, ns=NS, **spec):
+    spec = {"secretRef": {"name": name}, "source": {"uri": "bos://b.bj.bcebos.com/p"}, **spec}
+    return {"apiVersion": "batch.paddlepaddle.org/v1alpha1", "kind": "SampleSet",
+            "metadata": {"name": name, "namespace": ns}, "spec": spec}
+
+
+def sample_job(name, kind, target, ns=NS, **spec):
+    return {"apiVersion": "batch.paddlepaddle.org/v1alpha1", "kind": "SampleJob",
+            "metadata": {"name": name, "namespace": ns},
+            "spec": {"type": kind, "sampleSetRef": {"name": target}, **spec}}
+
+
+def account_config(cluster, account):
+    """A kubeconfig for a ServiceAccount of deploy/."""
+    token = cluster.kubectl("-n", NS, "create", "token", account).strip()
+    file = tempfile.NamedTemporaryFile("w", suffix=".kubeconfig", delete=False)
+    file.write(json.dumps({
+        "apiVersion": "v1", "kind": "Config", "current-context": "c",
+        "clusters": [{"name": "c", "cluster": {"server": cluster.info["server"],
+                                               "certificate-authority": cluster.info["ca"]}}],
+        "users": [{"name": "u", "user": {"token": token}}],
+        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u", "namespace": NS}}]}))
+    file.close()
+    return file.name
+
+
+class Account:
+    """What Manager needs of a cluster, as another user."""
+
+    def __init__(self, cluster, account):
+        self.info = {**cluster.info, "kubeconfig": account_config(cluster, account)}
+
+
+class SampleSets(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.cluster = Cluster("--controllers")
+        for ns in (NS, "other"):
+            cls.cluster.namespace(ns)
+        for manifest in ("v1/operator.yaml", "extensions/controllers.yaml"):
+            cls.cluster.kubectl("apply", "-f", ROOT / "deploy" / manifest)
+        # The test runs the managers itself.
+        cls.cluster.kubectl("-n", NS, "delete", "deployment", "--all", "--wait=false")
+        cls.stores = {}
+        cls.kubelet = Kubelet(cls.cluster, ["node-0", "node-1", "node-2"], cls.make_runtime)
+        cls.sets = Manager(Account(cls.cluster, "paddle-sampleset-manager"), "--controllers=sampleset",
+                           "--leader-elect")
+        cls.jobs = Manager(Account(cls.cluster, "paddle-samplejob-manager"), "--controllers=samplejob",
+                           "--leader-elect")
+        cls.sets.wait_ready()
+        cls.jobs.wait_ready()
+
+    @classmethod
+    def make_runtime(cls, pod, ip, auth, volume, root, command):
+        store = cls.stores.setdefault(pod.rsplit("-runtime-", 1)[0], Store())
+        return FakeRuntime(pod, ip, auth, store)
+
+    @classmethod
+    def tearDownClass(cls):
+        codes = [cls.sets.stop(), cls.jobs.stop()]
+        cls.kubelet.close()
+        cls.cluster.close()
+        assert codes == [0, 0], codes
+
+    def create(self, *objects):
+        for body in objects:
+            self.cluster.kubectl("create", "-f", "-", stdin=json.dumps(body))
+
+    def set(self, name, ns=NS):
+        return self.cluster.get(SETS.format(ns, name))
+
+    def job(self, name, ns=NS):
+        return self.cluster.get(JOBS.format(ns, name))
+
+    def wait_phase(self, what, name, phase, ns=NS, seconds=60):
+        read = self.set if what == "sampleset" else self.job
+
+        def reached():
+            found = read(name, ns)
+            return found if found and found.get("status", {}).get("phase") == phase else None
+        try:
+            return wait_for(reached, f"{what} {name} is {phase}", seconds)
+        except AssertionError as error:
+            raise AssertionError(f"{error}: {json.dumps((read(name, ns) or {}).get('status'), indent=1)}") from None
+
+    def condition(self, what, name, kind, ns=NS):
+        found = (self.set if what == "sampleset" else self.job)(name, ns) or {}
+        for condition in found.get("status", {}).get("conditions", []):
+            if condition["type"] == kind:
+                return condition
+        return {}
+
+    def rows(self, *args):
+        lines = self.cluster.kubectl(*args).splitlines()
+        return re.split(r"  +", lines[0].strip()), [re.split(r"  +", line.strip()) for line in lines[1:]]
+
+    def drop(self, *names, ns=NS):
+        for name in names:
+            self.cluster.kubectl("-n", ns, "delete", "sampleset", name, "--timeout=90s")
+            self.cluster.kubectl("-n", ns, "delete", "secret", name)
+
+    # --- the walk through the seeds ---
+
+    def test_e1_to_e7(self):
+        self.create(volume_secret("imagenet", NS))
+        self.cluster.kubectl("create", "-f", DATA / "seeds-sampleset.yaml")
+        self.wait_phase("sampleset", "imagenet", "Ready")
+        store = self.stores["imagenet"]
+        header, rows = self.rows("-n", NS, "get", "sampleset")
+        self.assertEqual(header, ["NAME", "TOTAL SIZE", "CACHED SIZE", "AVAIL SPACE", "RUNTIME", "PHASE", "AGE"])
+        self.assertEqual(rows[0][:6], ["imagenet", "58 MiB", "58 MiB", "12 GiB", "1/1", "Ready"])
+        header, rows = self.rows("-n", NS, "get", "pods")
+        self.assertEqual(rows[0][:3], ["imagenet-runtime-0", "1/1", "Running"])
+        kind, _, body = store.posts[0]
+        self.assertEqual(kind, "sync")
+        self.assertEqual(body["sources"], [{"uri": "bos://paddleflow-public.hkg.bcebos.com/imagenet/demo"}])
+        copy = self.cluster.get(f"/api/v1/namespaces/{NS}/secrets/imagenet-volume")["data"]
+        self.assertEqual(copy["metaurl"], encoded("redis://192.0.2.1:6379/0"))
+        volume = self.cluster.get("/api/v1/persistentvolumes/imagenet")
+        self.assertEqual(volume["status"]["phase"], "Bound")
+        self.assertEqual(volume["spec"]["csi"]["driver"], "csi.samplefs.paddlepaddle.org")
+        node = self.cluster.pods(NS)["imagenet-runtime-0"]["spec"]["nodeName"]
+        self.assertEqual(self.cluster.get(f"/api/v1/nodes/{node}")["metadata"]["labels"]
+                         ["paddlepaddle.org/juicefs-imagenet"], "imagenet-runtime-0")
+
+        self.run_job(sample_job("imagenet-rmr", "rmr", "imagenet", rmrOptions={"paths": ["n01514859"]}))
+        self.assert_sizes("0 B", "0 B")
+        store.total, store.files = 4_509_715_660, 128_660
+        self.run_job(sample_job("imagenet-sync", "sync", "imagenet", secretRef={"name": "imagenet"},
+                                syncOptions={"source": "bos://paddleflow-public.hkg.bcebos.com/imagenet"}))
+        self.assert_sizes("4.2 GiB", "4.2 GiB")
+        self.run_job(sample_job("imagenet-clear", "clear", "imagenet"))
+        self.assert_sizes("4.2 GiB", "0 B")
+        self.run_job(sample_job("imagenet-warmup", "warmup", "imagenet"))
+        self.assert_sizes("4.2 GiB", "4.2 GiB")
+        header, _ = self.rows("-n", NS, "get", "samplejob", "imagenet-warmup", "-o", "wide")
+        self.assertEqual(header, ["NAME", "PHASE", "TYPE", "PROGRESS", "RATE", "ETA", "MESSAGE", "AGE"])
+        self.cluster.kubectl("-n", NS, "delete", "samplejob", "--all", "--timeout=60s")
+        self.drop("imagenet")
+
+    def run_job(self, body):
+        name = body["metadata"]["name"]
+        self.create(body)
+        self.wait_phase("samplejob", name, "Succeeded")
+        header, rows = self.rows("-n", NS, "get", "samplejob", name)
+        self.assertEqual(header, ["NAME", "PHASE"])
+        self.assertEqual(rows, [[name, "Succeeded"]])
+
+    def assert_sizes(self, total, cached):
+        def shown():
+            status = self.set("imagenet")["status"]["cacheStatus"]
+            return (status["totalSize"], status["cachedSize"]) == (total, cached)
+        wait_for(shown, f"{total} of which {cached} are cached", 10)
+
+    # --- more than the seeds show ---
+
+    def test_two_sets_of_one_name(self):
+        for ns in (NS, "other"):
+            self.create(volume_secret("twin", ns), sample_set("twin", ns))
+        first = self.wait_phase("sampleset", "twin", "Ready", NS)["status"]
+        second = self.wait_phase("sampleset", "twin", "Ready", "other")["status"]
+        self.assertNotEqual(first["volumeName"], second["volumeName"])
+        self.assertNotEqual(first["nodeLabel"], second["nodeLabel"])
+        for ns, status in ((NS, first), ("other", second)):
+            claim = self.cluster.get(f"/api/v1/namespaces/{ns}/persistentvolumeclaims/twin")
+            self.assertEqual(claim["spec"]["volumeName"], status["volumeName"])
+            self.assertEqual(claim["status"]["phase"], "Bound")
+        self.drop("twin", ns=NS)
+        still = self.set("twin", "other")["status"]
+        self.assertEqual(still["phase"], "Ready")
+        self.assertIsNotNone(self.cluster.get(f"/api/v1/persistentvolumes/{second['volumeName']}"))
+        self.drop("twin", ns="other")
+
+    def test_deletion_waits_and_leaves_nothing(self):
+        self.create(volume_secret("gone", NS), sample_set("gone", partitions=2))
+        self.wait_phase("sampleset", "gone", "Ready")
+        self.create({"apiVersion": "batch.paddlepaddle.org/v1", "kind": "PaddleJob",
+                     "metadata": {"name": "trainer", "namespace": NS},
+                     "spec": {"sampleSetRef": {"name": "gone", "mountPath": "/data"},
+                              "worker": {"replicas": 1, "template": {"spec": {"containers": [
+                                  {"name": "c", "image": "i"}]}}}}})
+        self.cluster.kubectl("-n", NS, "delete", "sampleset", "gone", "--wait=false")
+        wait_for(lambda: "trainer" in self.condition("sampleset", "gone", "Deletable").get("message", ""),
+                 "a condition that names the job")
+        self.assertEqual(len([p for p in self.cluster.pods(NS) if p.startswith("gone-runtime")]), 2)
+        self.cluster.kubectl("-n", NS, "delete", "paddlejob", "trainer")
+        wait_for(lambda: self.set("gone") is None, "the set is gone", 90)
+        self.assertEqual(self.stores["gone"].purged, {"gone-runtime-0", "gone-runtime-1"})
+        for path in ("persistentvolumes/gone", f"namespaces/{NS}/persistentvolumeclaims/gone",
+                     f"namespaces/{NS}/services/gone-runtime-service", f"namespaces/{NS}/secrets/gone-runtime-auth",
+                     f"namespaces/{NS}/secrets/gone-volume"):
+            self.assertIsNone(self.cluster.get(f"/api/v1/{path}"), path)
+        self.assertIsNone(self.cluster.get(f"/apis/apps/v1/namespaces/{NS}/statefulsets/gone-runtime"))
+        for node in self.cluster.get("/api/v1/nodes")["items"]:
+            self.assertNotIn("paddlepaddle.org/juicefs-gone", node["metadata"]["labels"])
+        self.cluster.kubectl("-n", NS, "delete", "secret", "gone")
+
+    def test_scaling(self):
+        self.create(volume_secret("grow", NS), sample_set("grow"))
+        self.wait_phase("sampleset", "grow", "Ready")
+        self.cluster.kubectl("-n", NS, "patch", "sampleset", "grow", "--type=merge", "-p",
+                             '{"spec":{"partitions":3}}')
+        wait_for(lambda: self.set("grow")["status"].get("runtimeStatus", {}).get("runtimeReady") == "3/3", "3/3")
+        self.wait_phase("sampleset", "grow", "Ready")
+        self.assertEqual(self.set("grow")["status"]["warmedPartitions"], 3)
+        self.assertEqual(len(self.stores["grow"].peers["grow-runtime-2"]["peers"]), 3)
+        self.cluster.kubectl("-n", NS, "patch", "sampleset", "grow", "--type=merge", "-p",
+                             '{"spec":{"partitions":2}}')
+        wait_for(lambda: len([p for p in self.cluster.pods(NS) if p.startswith("grow-runtime")]) == 2, "two pods")
+        self.wait_phase("sampleset", "grow", "Ready")
+        kinds = [(kind, body.get("options", body).get("partitions")) for kind, _, body in self.stores["grow"].posts]
+        self.assertEqual([k for k, _ in kinds], ["sync", "warmup", "warmup"])
+        self.drop("grow")
+
+    def test_bad_input_is_said_where_it_is(self):
+        self.create(sample_set("lost"))
+        wait_for(lambda: self.condition("sampleset", "lost", "SecretReady").get("reason") == "ErrorSecretNotExist",
+                 "a condition about the Secret")
+        self.assertIn("ErrorSecretNotExist", wait_for(lambda: self.cluster.events(NS, "lost"), "an event"))
+        self.create(secret("lost", NS, name="lost", storage="redis"))
+        wait_for(lambda: "bucket, metaurl" in self.condition("sampleset", "lost", "SecretReady")["message"],
+                 "the missing keys")
+        self.cluster.kubectl("-n", NS, "delete", "secret", "lost")
+        self.create(volume_secret("lost", NS))
+        self.wait_phase("sampleset", "lost", "Ready")
+        self.create(sample_job("bad-path", "rmr", "lost", rmrOptions={"paths": ["../etc"]}),
+                    sample_job("bad-options", "clear", "lost", warmupOptions={"threads": 3}),
+                    sample_job("bad-cron", "clear", "lost", schedule="61 * * * *"),
+                    sample_job("bad-set", "clear", "nowhere"))
+        for name, kind, text in (("bad-path", "Accepted", "spec.rmrOptions.paths[0]"),
+                                 ("bad-options", "Accepted", "spec.warmupOptions"),
+                                 ("bad-cron", "Scheduled", "spec.schedule"),
+                                 ("bad-set", "Accepted", "spec.sampleSetRef.name")):
+            wait_for(lambda: text in self.condition("samplejob", name, kind).get("message", ""), f"{name}: {text}")
+            wait_for(lambda: any(text in m for m in self.cluster.events(NS, name).values()), f"{name}: an event")
+        refused = self.cluster.kubectl("-n", NS, "patch", "sampleset", "lost", "--type=merge", "-p",
+                                       '{"spec":{"cache":{"levels":[{"path":"/elsewhere"}]}}}', check=False)
+        self.assertIn("cache cannot change", refused.stderr)
+        self.cluster.kubectl("-n", NS, "delete", "samplejob", "--all", "--timeout=60s")
+        self.drop("lost")
+
+    def test_jobs_fail_stop_and_come_by_schedule(self):
+        self.create(volume_secret("busy", NS), sample_set("busy"))
+        self.wait_phase("sampleset", "busy", "Ready")
+        store = self.stores["busy"]
+        self.create(sample_job("every-minute", "clear", "busy", schedule="* * * * *", timeZone="Asia/Shanghai",
+                               successfulJobsHistoryLimit=1))
+        store.outcome["rmr"] = "running"
+        self.create(sample_job("long", "rmr", "busy", rmrOptions={"paths": ["a"]}))
+        running = self.wait_phase("samplejob", "long", "Running")
+        self.assertEqual(running["status"]["progress"]["percent"], "40%")
+        self.assertEqual(running["status"]["progress"]["rate"], "120 MiB/s")
+        self.assertEqual(running["status"]["progress"]["eta"], "3m20s")
+        name = running["status"]["jobName"]
+        self.jobs.process.kill()  # a manager that dies takes nothing with it, and nothing runs twice
+        self.jobs.process.wait()
+        type(self).jobs = Manager(Account(self.cluster, "paddle-samplejob-manager"), "--controllers=samplejob",
+                                  "--leader-elect").wait_ready(90)
+        wait_for(lambda: self.job("long")["status"]["phase"] == "Running", "still running")
+        self.assertEqual([p[1] for p in store.posts if p[0] == "rmr"], [name])
+        self.cluster.kubectl("-n", NS, "delete", "samplejob", "long", "--timeout=60s")
+        self.assertIn(name, store.cancelled)
+        store.outcome["rmr"] = "failed"
+        store.message = "n1: no such directory"
+        self.create(sample_job("doomed", "rmr", "busy", rmrOptions={"paths": ["n1"]}, ttlSecondsAfterFinished=2))
+        self.wait_phase("samplejob", "doomed", "Failed")
+        wait_for(lambda: self.job("doomed") is None, "gone after its time")
+        store.message = ""
+
+        def children():
+            items = self.cluster.get(JOBS.format(NS, ""))["items"]
+            return [j for j in items if j["metadata"]["name"].startswith("every-minute-")]
+        wait_for(lambda: any(j.get("status", {}).get("phase") == "Succeeded" for j in children()),
+                 "a job made by the schedule", 90)
+        parent = self.job("every-minute")
+        self.assertEqual(parent["status"]["phase"], "Scheduled")
+        self.cluster.kubectl("-n", NS, "delete", "samplejob", "every-minute", "--timeout=60s")
+        wait_for(lambda: not children(), "its jobs go with it")
+        self.drop("busy")
+
+    def test_idle_sets_cost_no_writes_and_nothing_secret_is_seen(self):
+        self.create(volume_secret("calm", NS), secret("keys", NS, access_key="AKVISIBLE", secret_key="SKHIDDEN"),
+                    sample_set("calm", source={"uri": "s3://b.host/p", "secretRef": {"name": "keys"}}))
+        self.wait_phase("sampleset", "calm", "Ready")
+        self.assertEqual(self.stores["calm"].posts[0][2]["sources"][0]["secretKey"], "SKHIDDEN")
+        time.sleep(3)  # the last figures
+        writes = lambda: {k: v for k, v in self.sets.requests().items() if k[0] != "get"}  # noqa: E731
+        before = writes()
+        time.sleep(25)
+        self.assertEqual(writes(), before)
+        seen = self.sets.output() + self.jobs.output()
+        for kind in ("sampleset", "samplejob", "statefulset", "pod", "pv", "pvc", "service", "event", "node"):
+            seen += self.cluster.kubectl("get", kind, "-A", "-o", "json")
+        token = base64.b64decode(self.cluster.get(f"/api/v1/namespaces/{NS}/secrets/calm-runtime-auth")
+                                 ["data"]["token"]).decode()
+        for text in ("SKHIDDEN", "AKVISIBLE", token, "PRIVATE KEY"):
+            self.assertNotIn(text, seen)
+        self.drop("calm")
+        self.cluster.kubectl("-n", NS, "delete", "secret", "keys")
+
+
+if __name__ == "__main__":
+    unittest.main()
