@@ -13,7 +13,8 @@ target_compile_options(paddleop_compiler INTERFACE
 target_compile_definitions(paddleop_compiler INTERFACE _GLIBCXX_ASSERTIONS)
 
 if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
-  target_compile_options(paddleop_compiler INTERFACE -Wthread-safety)
+  # libstdc++ 12's own stable_sort uses what C++17 deprecates.
+  target_compile_options(paddleop_compiler INTERFACE -Wthread-safety -Wno-deprecated-declarations)
   # libstdc++ 12 offers std::expected only to compilers that claim this level of concepts.
   target_compile_options(paddleop_compiler INTERFACE -Wno-builtin-macro-redefined -D__cpp_concepts=202002L)
 endif()

@@ -18,5 +18,6 @@ void AddClient(CLI::App& app, Run& run);
 void AddCrds(CLI::App& app, Run& run);
 void AddManager(CLI::App& app, Run& run);
 void AddStandalone(CLI::App& app, Run& run);
+void AddNode(CLI::App& app, Run& run);
 
 }  // namespace paddleop::cmd

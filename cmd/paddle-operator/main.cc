@@ -1,14 +1,19 @@
 #include <CLI/CLI.hpp>
 
 #include "commands.h"
+#include "standalone/node/process/shim.h"
 
 int main(int argc, char** argv) {
+  // The node agent starts this program again for each container, as the process that looks after
+  // it.
+  if (int code = 0; paddleop::standalone::node::ShimMain(argc, argv, &code)) return code;
   CLI::App app("Distributed Paddle training jobs and their data on Kubernetes", "paddle-operator");
   app.set_version_flag("--version", PADDLEOP_VERSION);
   app.require_subcommand(1);
   paddleop::cmd::Run run;
   paddleop::cmd::AddManager(app, run);
   paddleop::cmd::AddStandalone(app, run);
+  paddleop::cmd::AddNode(app, run);
   paddleop::cmd::AddCrds(app, run);
   paddleop::cmd::AddClient(app, run);
   try {

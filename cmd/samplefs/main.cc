@@ -25,6 +25,7 @@ int main(int argc, char** argv) {
   AddClear(program, tool);
   AddGc(program, tool);
   AddFsck(program, tool);
+  AddRuntime(program, tool);
   // As mount.samplefs we are mount(8)'s helper, for lines of fstab.
   std::vector<std::string> words = TranslateMountHelper(argc, argv);
   std::vector<char*> line;

@@ -13,6 +13,7 @@
 #include "base/posix.h"
 #include "base/secret.h"
 #include "fuse/control.h"
+#include "volume/peer/local_peer.h"
 
 namespace paddleop::cmd {
 namespace {
@@ -89,7 +90,20 @@ Result<std::string> Tool::ResolveVolume() {
 
 Result<std::unique_ptr<volume::Volume>> Tool::OpenVolume(volume::VolumeOptions options) {
   ASSIGN_OR_RETURN(const std::string url, ResolveVolume());
-  return volume::Volume::Open(ctx_, url, options, log(), metrics_);
+  std::vector<std::string> directories;
+  for (const auto& directory : options.cache.directories) directories.push_back(directory.path);
+  // On a node of a SampleSet the runtime shares the cache directory: what is not in it is asked of
+  // the runtime. Which volume it is, is known only when it is open; nothing is read before.
+  auto runtime = std::make_shared<volume::BlockPeer>();
+  if (!directories.empty()) {
+    options.peer = [runtime](const Context& ctx, const volume::BlockId& block, std::uint32_t offset,
+                             std::span<std::byte> out) -> Result<void> {
+      return (*runtime)(ctx, block, offset, out);
+    };
+  }
+  ASSIGN_OR_RETURN(auto opened, volume::Volume::Open(ctx_, url, options, log(), metrics_));
+  *runtime = volume::MakeLocalPeer(std::move(directories), opened->setting().uuid);
+  return opened;
 }
 
 volume::Caller Tool::Caller() {

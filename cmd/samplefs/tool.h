@@ -80,9 +80,10 @@ void AddMv(Command& program, Tool& tool);
 void AddRefresh(Command& program, Tool& tool);
 void AddRm(Command& program, Tool& tool);
 void AddRmr(Command& program, Tool& tool);
+void AddRuntime(Command& program, Tool& tool);
 void AddStatus(Command& program, Tool& tool);
-void AddSync(Command& program, Tool& tool);
 void AddUmount(Command& program, Tool& tool);
+void AddSync(Command& program, Tool& tool);
 void AddWarmup(Command& program, Tool& tool);
 
 }  // namespace paddleop::cmd

@@ -300,7 +300,7 @@ class TlsServer {
  public:
   TlsServer(const testing::Certificate& certificate, const std::string& client_ca,
             std::function<void(SSL*)> serve)
-      : server_([=, this](int fd) {
+      : server_([=](int fd) {
           SSL_CTX* context = SSL_CTX_new(TLS_server_method());
           Load(context, certificate, client_ca);
           SSL* ssl = SSL_new(context);

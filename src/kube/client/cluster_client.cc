@@ -2,6 +2,15 @@
 
 namespace paddleop::kube {
 
+Result<RawObject> ClusterClient::CreateSubresource(const Context& /*ctx*/,
+                                                   const GroupVersionResource& resource,
+                                                   const ObjectKey& key,
+                                                   std::string_view subresource,
+                                                   std::string_view /*json*/) {
+  return Fail(Code::kNotSupported, "create {} {}/{}", ResourceName(resource), key.ToString(),
+              subresource);
+}
+
 Result<std::string> ListAll(const Context& ctx, ClusterClient& client,
                             const GroupVersionResource& resource, const std::string& ns,
                             ListOptions options,

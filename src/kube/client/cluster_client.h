@@ -56,6 +56,13 @@ class ClusterClient {
                                    const ObjectKey& key, std::string_view json,
                                    std::string_view subresource = "") = 0;
 
+  // Posts to a subresource that takes creations: a pod's "binding", a service account's "token".
+  // The answer is whatever the server made of it. A client without such things says kNotSupported.
+  virtual Result<RawObject> CreateSubresource(const Context& ctx,
+                                              const GroupVersionResource& resource,
+                                              const ObjectKey& key, std::string_view subresource,
+                                              std::string_view json);
+
   // Asks for the deletion. Success does not say that the object is gone: finalizers and grace
   // periods may hold it.
   virtual Result<void> Delete(const Context& ctx, const GroupVersionResource& resource,

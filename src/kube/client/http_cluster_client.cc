@@ -193,6 +193,16 @@ Result<RawObject> HttpClusterClient::Update(const Context& ctx,
   return CallForObject(ctx, resource, UpdateRequest(resource, key, json, subresource));
 }
 
+Result<RawObject> HttpClusterClient::CreateSubresource(const Context& ctx,
+                                                       const GroupVersionResource& resource,
+                                                       const ObjectKey& key,
+                                                       std::string_view subresource,
+                                                       std::string_view json) {
+  if (key.name.empty())
+    return Fail(Code::kInvalid, "create {}: empty name", ResourceName(resource));
+  return CallForObject(ctx, resource, CreateSubresourceRequest(resource, key, subresource, json));
+}
+
 Result<void> HttpClusterClient::Delete(const Context& ctx, const GroupVersionResource& resource,
                                        const ObjectKey& key, const DeleteOptions& options) {
   // DELETE on the collection would delete everything in it.

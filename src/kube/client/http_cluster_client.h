@@ -45,6 +45,9 @@ class HttpClusterClient final : public ClusterClient {
   Result<RawObject> Update(const Context& ctx, const GroupVersionResource& resource,
                            const ObjectKey& key, std::string_view json,
                            std::string_view subresource) override;
+  Result<RawObject> CreateSubresource(const Context& ctx, const GroupVersionResource& resource,
+                                      const ObjectKey& key, std::string_view subresource,
+                                      std::string_view json) override;
   Result<void> Delete(const Context& ctx, const GroupVersionResource& resource,
                       const ObjectKey& key, const DeleteOptions& options) override;
   Result<void> Watch(const Context& ctx, const GroupVersionResource& resource,

@@ -109,6 +109,15 @@ Result<RawObject> FailingCluster::Update(const Context& ctx, const GroupVersionR
   return Through("update", [&] { return inner_.Update(ctx, resource, key, json, subresource); });
 }
 
+Result<RawObject> FailingCluster::CreateSubresource(const Context& ctx,
+                                                    const GroupVersionResource& resource,
+                                                    const ObjectKey& key,
+                                                    std::string_view subresource,
+                                                    std::string_view json) {
+  return Through("create",
+                 [&] { return inner_.CreateSubresource(ctx, resource, key, subresource, json); });
+}
+
 Result<void> FailingCluster::Delete(const Context& ctx, const GroupVersionResource& resource,
                                     const ObjectKey& key, const DeleteOptions& options) {
   return Through("delete", [&] { return inner_.Delete(ctx, resource, key, options); });

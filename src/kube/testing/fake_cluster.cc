@@ -338,6 +338,26 @@ Result<RawObject> FakeCluster::Update(const Context& ctx, const GroupVersionReso
   return ParseObject(stored.dump());
 }
 
+Result<RawObject> FakeCluster::CreateSubresource(const Context& ctx,
+                                                 const GroupVersionResource& resource,
+                                                 const ObjectKey& key, std::string_view subresource,
+                                                 std::string_view json) {
+  RETURN_IF_ERROR(ctx.Check());
+  ASSIGN_OR_RETURN(const Json binding, ParseJson(json));
+  if (!(resource == kPods) || subresource != "binding")
+    return Fail(Code::kNotSupported, "the fake cluster knows no {}", subresource);
+  MutexLock lock(state_->mutex);
+  state_->Count("create", resource);
+  const Where where{ResourceName(resource), key};
+  ASSIGN_OR_RETURN(Json * current, state_->Find(where));
+  Json bound = *current;
+  if (!bound["spec"].value("nodeName", "").empty())
+    return Fail(Code::kConflict, "pod {} is already assigned to a node", key.ToString());
+  bound["spec"]["nodeName"] = binding["target"]["name"];
+  ASSIGN_OR_RETURN(const Json stored, state_->Replace(where, std::move(bound), ""));
+  return ParseObject(stored.dump());
+}
+
 Result<void> FakeCluster::Delete(const Context& ctx, const GroupVersionResource& resource,
                                  const ObjectKey& key, const DeleteOptions& options) {
   RETURN_IF_ERROR(ctx.Check());

@@ -120,6 +120,16 @@ WireRequest UpdateRequest(const GroupVersionResource& resource, const ObjectKey&
           .what = What("update", resource, key.ToString())};
 }
 
+WireRequest CreateSubresourceRequest(const GroupVersionResource& resource, const ObjectKey& key,
+                                     std::string_view subresource, std::string_view json) {
+  return {.verb = "create",
+          .method = "POST",
+          .target = ObjectPath(resource, key, subresource),
+          .content_type = "application/json",
+          .body = std::string(json),
+          .what = fmt::format("{}/{}", What("create", resource, key.ToString()), subresource)};
+}
+
 WireRequest DeleteRequest(const GroupVersionResource& resource, const ObjectKey& key,
                           const DeleteOptions& options) {
   std::string body = R"({"apiVersion":"v1","kind":"DeleteOptions")";

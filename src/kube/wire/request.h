@@ -32,6 +32,8 @@ Result<WireRequest> PatchRequest(const GroupVersionResource& resource, const Obj
                                  const ObjectPatch& patch);
 WireRequest UpdateRequest(const GroupVersionResource& resource, const ObjectKey& key,
                           std::string_view json, std::string_view subresource);
+WireRequest CreateSubresourceRequest(const GroupVersionResource& resource, const ObjectKey& key,
+                                     std::string_view subresource, std::string_view json);
 WireRequest DeleteRequest(const GroupVersionResource& resource, const ObjectKey& key,
                           const DeleteOptions& options);
 

@@ -56,4 +56,12 @@ TEST(Requests, DeletionsCarryPreconditions) {
 }
 
 }  // namespace
+TEST(Requests, CreateASubresourceOfAnObject) {
+  const WireRequest request =
+      CreateSubresourceRequest(kPods, {"default", "a"}, "binding", R"({"kind":"Binding"})");
+  EXPECT_EQ(request.method, "POST");
+  EXPECT_EQ(request.target, "/api/v1/namespaces/default/pods/a/binding");
+  EXPECT_EQ(request.what, "create pods default/a/binding");
+}
+
 }  // namespace paddleop::kube

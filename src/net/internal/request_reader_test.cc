@@ -112,7 +112,7 @@ TEST_F(RequestReaderTest, ExpectContinueIsToldOnce) {
 }
 
 TEST_F(RequestReaderTest, TheHeaderLimitIsExactHoweverItIsCut) {
-  for (const std::size_t over : {0, 1}) {
+  for (const std::size_t over : {0U, 1U}) {
     std::string text = "GET / HTTP/1.1\r\nHost: h\r\nX: ";
     text += std::string(kHeaderLimit + over - text.size() - 4, 'x') + "\r\n\r\n";
     for (const std::size_t piece : {1U, 7U, 100U, 5000U}) {

@@ -32,15 +32,21 @@ BlockStore::BlockStore(BlockStoreOptions options, object::ObjectStore& store, Ca
 
 BlockStore::~BlockStore() { stop_.request_stop(); }
 
+bool BlockStore::AskPeer(const Context& ctx, const BlockId& block, std::uint32_t offset,
+                         std::span<std::byte> out) {
+  if (!options_.peer) return false;
+  auto near = options_.peer(ctx.WithTimeout(options_.get_timeout), block, offset, out);
+  if (near) return true;
+  log_.Debug(ctx, "no peer has the block",
+             {{"block", BlockKey(options_.layout, block)}, {"error", near.error().message()}});
+  return false;
+}
+
 Result<void> BlockStore::Download(const Context& ctx, const BlockId& block,
                                   std::span<std::byte> plain) {
   const std::string key = BlockKey(options_.layout, block);
-  if (options_.peer) {
-    auto near = options_.peer(ctx.WithTimeout(options_.get_timeout), block, plain);
-    if (near) return {};
-    RETURN_IF_ERROR(ctx.Check());
-    log_.Debug(ctx, "no peer has the block", {{"block", key}, {"error", near.error().message()}});
-  }
+  if (AskPeer(ctx, block, 0, plain)) return {};
+  RETURN_IF_ERROR(ctx.Check());
   const Context bounded = ctx.WithTimeout(options_.get_timeout);
   const auto short_read = [&](std::size_t got) {
     return Fail(Code::kCorrupt, "object {}{} has {} bytes, expected {}", store_.name(), key, got,
@@ -136,8 +142,10 @@ Result<void> BlockStore::ReadBlock(const Context& ctx, const BlockId& block, std
     return Fail(Code::kInvalid, "read of {} bytes at {} in block {}", out.size(), offset,
                 BlockKey(options_.layout, block));
   }
+  if (cache_ != nullptr && cache_->Read(ctx, block, offset, out)) return {};
+  if (AskPeer(ctx, block, offset, out)) return {};
+  RETURN_IF_ERROR(ctx.Check());
   if (cache_ != nullptr) {
-    if (cache_->Read(ctx, block, offset, out)) return {};
     return FetchWhole(ctx, block, true, [&](std::span<const std::byte> plain) {
       std::memcpy(out.data(), plain.data() + offset, out.size());
     });
@@ -212,6 +220,9 @@ void BlockStore::Prefetch(const BlockId& block) {
     if (cache_->Contains(block)) return;
     const Context ctx =
         Context::Background().WithStop(stop_.get_token()).WithTimeout(options_.get_timeout);
+    // A peer that is asked for a byte brings the block if there is room for it.
+    std::byte first;
+    if (AskPeer(ctx, block, 0, std::span(&first, 1))) return;
     auto fetched = FetchWhole(ctx, block, true, [](auto) {});
     if (!fetched) {
       log_.Debug(

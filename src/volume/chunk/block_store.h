@@ -23,10 +23,12 @@
 
 namespace paddleop::volume {
 
-// Asks somebody nearby for a whole block before the object store is: fills `plain`, or fails, and
-// then the store is asked. Called from many threads; has to keep to the context's deadline.
+// Asks somebody nearby for bytes of a block, from `offset` on, before the object store is: fills
+// `plain`, or fails, and then the store is asked. Readers ask for just what they want: where caches
+// hold parts of blocks, nobody may have a whole one. Called from many threads; has to keep to the
+// context's deadline.
 using BlockPeer = std::function<Result<void>(const Context& ctx, const BlockId& block,
-                                             std::span<std::byte> plain)>;
+                                             std::uint32_t offset, std::span<std::byte> plain)>;
 
 struct BlockStoreOptions {
   BlockLayout layout;
@@ -100,6 +102,9 @@ class BlockStore {
   Result<void> FetchWhole(const Context& ctx, const BlockId& block, bool offer,
                           const BlockContentFn& use);
   Result<void> Download(const Context& ctx, const BlockId& block, std::span<std::byte> plain);
+  // True if the peer gave the bytes.
+  bool AskPeer(const Context& ctx, const BlockId& block, std::uint32_t offset,
+               std::span<std::byte> out);
   void Finish(const BlockId& block, const std::shared_ptr<Fetch>& fetch, Result<void> result);
 
   const BlockStoreOptions options_;

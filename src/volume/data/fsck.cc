@@ -35,7 +35,9 @@ class Checker {
   Result<void> LookForBlocks() {
     return ForEachBlockObject(
         ctx_, objects_,
-        [&](const BlockId& block, const object::ObjectInfo& object) -> Result<void> {
+        [&](const std::optional<BlockId>& seen, const object::ObjectInfo& object) -> Result<void> {
+          if (!seen) return {};
+          const BlockId& block = *seen;
           const auto found = slices_.find(block.slice);
           if (found == slices_.end()) return {};
           SliceFacts& facts = found->second;

@@ -37,12 +37,13 @@ Result<GcReport> CollectGarbage(const Context& ctx, MetaStore& meta, object::Obj
     return {};
   };
   RETURN_IF_ERROR(ForEachBlockObject(
-      ctx, objects, [&](const BlockId& block, const object::ObjectInfo& info) -> Result<void> {
+      ctx, objects,
+      [&](const std::optional<BlockId>& block, const object::ObjectInfo& info) -> Result<void> {
         ++report.objects;
         report.bytes += info.size;
-        const auto found = slices.find(block.slice);
+        const auto found = block ? slices.find(block->slice) : slices.end();
         if (found != slices.end() &&
-            BlockLength(layout, found->second.size, block.index) == block.length)
+            BlockLength(layout, found->second.size, block->index) == block->length)
           return {};
         if (options.now - info.mtime < options.min_age) {
           ++report.skipped_objects;

@@ -34,12 +34,15 @@ Result<Inventory> TakeInventory(const Context& ctx, MetaStore& meta) {
 
 Result<void> ForEachBlockObject(const Context& ctx, object::ObjectStore& objects,
                                 const BlockObjectFn& fn) {
-  return objects.List(ctx, {.prefix = std::string(kChunksPrefix)},
+  return objects.List(ctx, {.prefix = std::string(kChunksPrefix), .unfinished = true},
                       [&](object::ObjectInfo& info) -> Result<bool> {
-                        auto block = ParseBlockKey(info.key);
-                        // Not ours: temporary files of a writer, or what somebody put there.
-                        if (!block) return true;
-                        RETURN_IF_ERROR(fn(*block, info));
+                        std::optional<BlockId> block;
+                        if (!info.unfinished) {
+                          auto parsed = ParseBlockKey(info.key);
+                          if (!parsed) return true;  // what somebody else put there
+                          block = *parsed;
+                        }
+                        RETURN_IF_ERROR(fn(block, info));
                         return true;
                       });
 }

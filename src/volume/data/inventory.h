@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <unordered_map>
 
 #include "base/context.h"
@@ -29,9 +30,10 @@ using Inventory = std::unordered_map<std::uint64_t, SliceFacts>;
 // meanwhile may be seen before or after.
 Result<Inventory> TakeInventory(const Context& ctx, MetaStore& meta);
 
-// Calls `fn` for every object below "chunks/" that is named like a block.
-using BlockObjectFn =
-    std::function<Result<void>(const BlockId& block, const object::ObjectInfo& object)>;
+// Calls `fn` for every object below "chunks/" that is named like a block, and without a block for
+// what a writer that died left of one.
+using BlockObjectFn = std::function<Result<void>(const std::optional<BlockId>& block,
+                                                 const object::ObjectInfo& object)>;
 Result<void> ForEachBlockObject(const Context& ctx, object::ObjectStore& objects,
                                 const BlockObjectFn& fn);
 

@@ -45,6 +45,9 @@ struct WarmupSelection {
   std::optional<std::uint32_t> rank;
   std::optional<std::uint32_t> partition;
   std::uint32_t partitions = 1;
+  // Keeps no more than the pages that are needed, also of blocks of which most is: for caches that
+  // hold no more than their share.
+  bool ranges_only = false;
 
   Result<void> Validate() const;
 };

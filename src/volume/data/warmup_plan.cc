@@ -182,7 +182,7 @@ void AddPieces(const Tree& tree, const BlockLayout& layout, Node file, std::vect
 }
 
 // Merges what touches, in pages, and decides between whole and ranges.
-PlannedBlock PlanBlock(std::span<const Piece> pieces) {
+PlannedBlock PlanBlock(std::span<const Piece> pieces, bool ranges_only) {
   PlannedBlock planned{.block = pieces[0].block};
   for (const Piece& piece : pieces) {
     const std::uint32_t begin = piece.range.begin / kPage * kPage;
@@ -195,7 +195,7 @@ PlannedBlock PlanBlock(std::span<const Piece> pieces) {
     }
   }
   for (const BlockRange& range : planned.ranges) planned.planned += range.end - range.begin;
-  planned.whole = std::uint64_t{planned.planned} * 2 >= planned.block.length;
+  planned.whole = std::uint64_t{planned.planned} * (ranges_only ? 1 : 2) >= planned.block.length;
   if (planned.whole) {
     planned.ranges.clear();
     planned.planned = planned.block.length;
@@ -254,7 +254,8 @@ Result<WarmupPlan> PlanWarmup(const Tree& tree, const BlockLayout& layout,
   for (std::size_t at = 0; at < pieces.size();) {
     std::size_t end = at + 1;
     while (end < pieces.size() && pieces[end].block == pieces[at].block) ++end;
-    plan.blocks.push_back(PlanBlock(std::span(pieces).subspan(at, end - at)));
+    plan.blocks.push_back(
+        PlanBlock(std::span(pieces).subspan(at, end - at), selection.ranges_only));
     plan.cache_bytes += plan.blocks.back().planned;
     at = end;
   }

@@ -138,7 +138,7 @@ TEST_F(WarmupTest, PeersAreAskedBeforeTheStore) {
   VolumeOptions options{
       .memory_cache_bytes = 0,
       .cache = {.directories = {{.path = packed_.cache_dir(), .free_space_ratio = 0.0001}}}};
-  options.peer = [&](const Context&, const BlockId& block,
+  options.peer = [&](const Context&, const BlockId& block, std::uint32_t,
                      std::span<std::byte> plain) -> Result<void> {
     ++asked;
     if (block.length != plain.size()) return Fail(Code::kInternal, "wrong buffer");
@@ -150,7 +150,8 @@ TEST_F(WarmupTest, PeersAreAskedBeforeTheStore) {
   EXPECT_EQ(report.progress.done_blocks, 1u) << "the store has it";
   ASSERT_OK(volume->disk_cache()->ClearAll(kCtx));
   packed_.RemoveObjects();
-  options.peer = [&](const Context&, const BlockId&, std::span<std::byte> plain) -> Result<void> {
+  options.peer = [&](const Context&, const BlockId&, std::uint32_t,
+                     std::span<std::byte> plain) -> Result<void> {
     std::fill(plain.begin(), plain.end(), std::byte{'x'});
     return {};
   };

@@ -21,8 +21,8 @@ std::uint32_t LastChunk(const DeletedFile& file) {
 
 }  // namespace
 
-DeletionQueue::DeletionQueue(MetaEngine& engine, Clock& clock, const Logger* log)
-    : engine_(engine), clock_(clock), log_(log), worker_([this](const std::stop_token& stop) {
+DeletionQueue::DeletionQueue(MetaEngine& engine, const Logger* log)
+    : engine_(engine), log_(log), worker_([this](const std::stop_token& stop) {
         SetThreadName("meta-delete");
         Run(stop);
       }) {}

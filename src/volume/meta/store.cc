@@ -80,7 +80,7 @@ EngineMetaStore::EngineMetaStore(std::unique_ptr<MetaEngine> engine, const MetaO
     : options_(options),
       engine_(std::move(engine)),
       quotas_(*engine_, *options.clock, options.heartbeat),
-      deletions_(*engine_, *options.clock, options.log) {}
+      deletions_(*engine_, options.log) {}
 
 EngineMetaStore::~EngineMetaStore() {
   const Context ctx = Context::Background().WithTimeout(std::chrono::seconds(10));

@@ -103,7 +103,7 @@ class LimitStore final : public ForwardingStore {
       bucket.Return(bytes);
       return done(TooSlow(ctx));
     }
-    queue_.Run(ctx, delay, [this, ctx, &bucket, bytes, done, start](bool due) {
+    queue_.Run(ctx, delay, [&bucket, bytes, done, start](bool due) {
       if (due) return start();
       bucket.Return(bytes);
       done(Fail(Code::kCancelled, "stopped while waiting for bandwidth"));

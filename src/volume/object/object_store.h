@@ -42,6 +42,7 @@ struct ObjectInfo {
   // Not an object but what stands for all keys that begin with `key` (see ListOptions::delimiter),
   // or a directory (see ListOptions::directories).
   bool is_prefix = false;
+  bool unfinished = false;  // see ListOptions::unfinished
   std::optional<FileOwner> owner = {};  // of stores that hold files
 };
 
@@ -75,6 +76,9 @@ struct ListOptions {
   std::uint64_t limit = 0;  // 0: all
   // Also what has no content of its own: directories of a file store, as keys that end with '/'.
   bool directories = false;
+  // Also what a writer that died left of objects it never completed (a file store's temporary
+  // files).
+  bool unfinished = false;
 };
 
 // Takes one entry, which it may move from; false ends the listing. An error ends it too and is

@@ -6,7 +6,6 @@
 #include <thread>
 #include <vector>
 
-#include "base/clock.h"
 #include "base/context.h"
 #include "base/log.h"
 #include "base/mutex.h"
@@ -22,7 +21,7 @@ namespace paddleop::volume {
 // Thread-safe; works on one thread of its own and a few for the objects.
 class DeletionQueue {
  public:
-  DeletionQueue(MetaEngine& engine, Clock& clock, const Logger* log);
+  DeletionQueue(MetaEngine& engine, const Logger* log);
   ~DeletionQueue();
 
   void SetDeleter(MetaStore::SliceDeleter deleter);
@@ -50,7 +49,6 @@ class DeletionQueue {
                                              std::span<const DeletedFile> files);
 
   MetaEngine& engine_;
-  Clock& clock_;
   const Logger* log_;
 
   Mutex mutex_;

@@ -30,7 +30,10 @@ class TreeReader {
       : engine_(engine), pool_(pool), ctx_(ctx), with_slices_(with_slices), sink_(sink) {}
 
   Result<void> Read(Ino root) {
-    queue_.push_back({.ino = root, .cursor = "0"});
+    {
+      const MutexLock lock(mutex_);
+      queue_.push_back({.ino = root, .cursor = "0"});
+    }
     std::vector<std::jthread> readers;
     for (std::size_t i = 0; i < kReaders; ++i) {
       readers.emplace_back([this] {

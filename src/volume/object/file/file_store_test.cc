@@ -122,6 +122,10 @@ TEST_F(FileStoreTest, HalfWrittenFilesAreNoObjects) {
   ASSERT_OK(WriteFileAtomic(root_ + "/.jfs.b.tmp.123", "half"));
   ASSERT_OK(WriteFileAtomic(root_ + "/.jfs.mine", "whole"));
   EXPECT_THAT(Keys(), ElementsAre(".jfs.mine", "a"));
+  // They can be found, to be cleaned up.
+  EXPECT_THAT(Keys({.unfinished = true}), ElementsAre(".jfs.b.tmp.123", ".jfs.mine", "a"));
+  ASSERT_OK(store_->Delete(ctx_, ".jfs.b.tmp.123"));
+  EXPECT_THAT(Keys({.unfinished = true}), ElementsAre(".jfs.mine", "a"));
 }
 
 TEST_F(FileStoreTest, AFailedPutLeavesNothingBehind) {

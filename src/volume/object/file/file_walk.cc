@@ -125,7 +125,8 @@ Result<std::vector<FileWalk::Entry>> FileWalk::ReadEntries(const std::string& di
     if (found == nullptr && errno != 0) return ErrnoFail("read directory {}", path);
     if (found == nullptr) return entries;
     const std::string_view name = found->d_name;
-    if (name == "." || name == ".." || IsTemporary(name)) continue;
+    if (name == "." || name == "..") continue;
+    if (IsTemporary(name) && !options_.unfinished) continue;
     bool is_directory = found->d_type == DT_DIR;
     if (found->d_type == DT_LNK || found->d_type == DT_UNKNOWN) {
       struct stat info{};
@@ -156,6 +157,7 @@ Result<bool> FileWalk::Show(const std::string& key, bool is_directory) {
     return true;
   entry.mtime = ModifiedAt(info);
   entry.is_prefix = is_directory;
+  entry.unfinished = !is_directory && IsTemporary(std::string_view(key).substr(key.rfind('/') + 1));
   entry.owner = OwnerOf(info);
   if (!is_directory) {
     entry.size = static_cast<std::uint64_t>(info.st_size);

@@ -51,8 +51,9 @@ void DelayQueue::Loop() {
   MutexLock lock(mutex_);
   for (;;) {
     const auto now = std::chrono::steady_clock::now();
+    const bool stopping = stopping_;
     const auto ready = std::find_if(entries_.begin(), entries_.end(), [&](const auto& entry) {
-      return stopping_ || entry->cancelled || entry->due <= now;
+      return stopping || entry->cancelled || entry->due <= now;
     });
     if (ready != entries_.end()) {
       std::shared_ptr<Entry> entry = std::move(*ready);

@@ -173,9 +173,7 @@ TEST_F(S3StoreTest, ErrorsHaveTheRightCodeAndNameBucketAndKey) {
       {400, "EntityTooLarge", Code::kInvalid},
   };
   for (const auto& [status, code, expected] : cases) {
-    Open([&, status = status, code = code](const HttpRequest&) {
-      return ErrorAnswer(status, code);
-    });
+    Open([&, answer = ErrorAnswer(status, code)](const HttpRequest&) { return answer; });
     auto got = Get("some/key");
     ASSERT_CODE(got, expected) << code;
     EXPECT_THAT(got.error().message(), AllOf(HasSubstr("bkt"), HasSubstr("some/key"),

@@ -1,0 +1,50 @@
+#include "runtime/server/set_totals.h"
+
+#include <utility>
+
+#include "base/thread_pool.h"
+
+namespace paddleop::runtime {
+
+SetTotals::SetTotals(volume::MetaStore& meta, const Logger& log)
+    : meta_(meta), log_(log), thread_([this](const std::stop_token& stop) { Run(stop); }) {}
+
+SetTotals::Totals SetTotals::Get() const {
+  MutexLock lock(mutex_);
+  return totals_;
+}
+
+void SetTotals::LookNow() {
+  MutexLock lock(mutex_);
+  asked_ = true;
+  wake_.notify_all();
+}
+
+void SetTotals::Run(const std::stop_token& stop) {
+  SetThreadName("set-totals");
+  while (!stop.stop_requested()) {
+    Look(Context::Background().WithStop(stop).WithTimeout(std::chrono::minutes(5)));
+    MutexLock lock(mutex_);
+    wake_.wait_for(lock, stop, kInterval, [&]() REQUIRES(mutex_) { return asked_; });
+    if (std::exchange(asked_, false)) seen_space_ = UINT64_MAX;
+  }
+}
+
+void SetTotals::Look(const Context& ctx) {
+  auto usage = meta_.GetStatFs(ctx);
+  if (usage && usage->used_space == seen_space_ && usage->used_inodes == seen_inodes_) return;
+  auto summary = usage ? meta_.Summarize(ctx, volume::kRootIno)
+                       : Result<volume::TreeSummary>(std::unexpected(usage.error()));
+  if (!summary) {
+    if (!ctx.Stopped()) {
+      log_.Warn(ctx, "size of the set not found", {{"error", summary.error().message()}});
+    }
+    return;
+  }
+  seen_space_ = usage->used_space;
+  seen_inodes_ = usage->used_inodes;
+  MutexLock lock(mutex_);
+  totals_ = {.bytes = summary->length, .files = summary->files};
+}
+
+}  // namespace paddleop::runtime

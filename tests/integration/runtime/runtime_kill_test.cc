@@ -1,0 +1,157 @@
+// kill -9 of any runtime, of Redis and of MinIO at random moments: every job ends right or fails
+// with a reason, never happens twice, and nothing is lost. PADDLEOP_KILL_ROUNDS sets the number of
+// kills per kind of job (2), PADDLEOP_SEED the seed.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <random>
+
+#include "base/crypto.h"
+#include "base/testing/matchers.h"
+#include "integration/runtime/runtime_set.h"
+#include "volume/data/fsck.h"
+
+namespace paddleop::testing {
+namespace {
+
+using runtime::JobKind;
+using runtime::JobRequest;
+using runtime::JobResult;
+using runtime::JobState;
+using std::chrono::milliseconds;
+
+constexpr std::size_t kFiles = 300;
+constexpr std::size_t kSize = 40'000;
+
+int Rounds() {
+  const char* text = std::getenv("PADDLEOP_KILL_ROUNDS");
+  return text != nullptr ? std::atoi(text) : 2;
+}
+
+unsigned Seed() {
+  const char* text = std::getenv("PADDLEOP_SEED");
+  return text != nullptr ? static_cast<unsigned>(std::atoi(text)) : std::random_device{}();
+}
+
+class RuntimeKill : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    const unsigned seed = Seed();
+    fprintf(stderr, "PADDLEOP_SEED=%u\n", seed);
+    random_.seed(seed);
+    auto set = RuntimeSet::Start({.partitions = 3, .redis_durable = true, .flags = {}});
+    ASSERT_OK(set);
+    set_ = *std::move(set);
+    auto files = MakeFiles(set_->Path("source"), kFiles, kSize);
+    ASSERT_OK(files);
+    files_ = *std::move(files);
+  }
+  void TearDown() override {
+    if (!HasFailure() || !set_) return;
+    for (std::uint32_t i = 0; i < 3; ++i) {
+      const std::string log = set_->Log(i);
+      fprintf(stderr, "--- log of runtime %u\n%s", i,
+              log.substr(log.size() > 6000 ? log.size() - 6000 : 0).c_str());
+    }
+  }
+
+  milliseconds Draw(int most) {
+    return milliseconds(std::uniform_int_distribution<int>(0, most)(random_));
+  }
+  // Kills one of the five and brings it back after a moment.
+  void Disaster() {
+    SleepBriefly(Draw(1500));
+    const int victim = std::uniform_int_distribution<int>(0, 4)(random_);
+    if (victim < 3) {
+      fprintf(stderr, "kill runtime %d\n", victim);
+      set_->Kill(static_cast<std::uint32_t>(victim));
+      SleepBriefly(Draw(500));
+      ASSERT_OK(set_->Restart(static_cast<std::uint32_t>(victim)));
+      return;
+    }
+    Peer& peer = victim == 3 ? set_->redis() : set_->minio();
+    const std::string name = victim == 3 ? "redis" : "minio";
+    fprintf(stderr, "kill %s\n", name.c_str());
+    ASSERT_OK(peer.Command("kill " + name));
+    SleepBriefly(Draw(500));
+    ASSERT_OK(peer.Command("start " + name));
+  }
+  // Runs the job through a disaster. A job that failed has a reason, and a new attempt succeeds.
+  void Survive(JobRequest request) {
+    auto posted = set_->client(0).Post(set_->ctx(), request);
+    ASSERT_OK(posted);
+    ASSERT_NO_FATAL_FAILURE(Disaster());
+    for (int attempt = 0; attempt < 4; ++attempt) {
+      auto result = set_->RunJob(request, std::chrono::seconds(180));
+      ASSERT_OK(result);
+      // Posted once more it stays as it ended.
+      auto again = set_->client(0).Post(set_->ctx(), request);
+      ASSERT_OK(again);
+      EXPECT_EQ(again->state, result->state);
+      EXPECT_EQ(again->end_time, result->end_time);
+      EXPECT_EQ(again->runs, result->runs);
+      if (result->state == JobState::kSucceeded) return;
+      fprintf(stderr, "failed: %s\n", result->message.c_str());
+      EXPECT_EQ(result->state, JobState::kFailed);
+      EXPECT_FALSE(result->message.empty());
+      request.name = RandomUuid();
+    }
+    ADD_FAILURE() << "four attempts failed";
+  }
+  JobRequest SyncTo(const std::string& path) {
+    JobRequest request{.kind = JobKind::kSync, .name = RandomUuid()};
+    request.sources = {{.uri = "file://" + set_->Path("source") + "/",
+                        .path = path,
+                        .credentials = {.access_key = "a", .secret_key = Secret("b")}}};
+    return request;
+  }
+  void ExpectWhole(const std::string& path) {
+    auto reader = set_->OpenReader(0);
+    ASSERT_OK(reader);
+    for (const std::string& file : files_) {
+      auto text = reader->ReadFile(set_->ctx(), path + "/" + file);
+      ASSERT_OK(text);
+      ASSERT_TRUE(*text == ContentOf(file, kSize)) << file;
+    }
+    volume::Volume& volume = *reader->volume;
+    auto report = volume::data::Fsck(set_->ctx(), volume.meta(), volume.objects(),
+                                     volume.setting().layout(), true);
+    ASSERT_OK(report);
+    for (const auto& problem : report->problems) {
+      ADD_FAILURE() << problem.path << ": " << KindName(problem.kind) << ": " << problem.detail;
+    }
+  }
+
+  std::mt19937 random_;
+  std::unique_ptr<RuntimeSet> set_;
+  std::vector<std::string> files_;
+};
+
+TEST_F(RuntimeKill, EveryKindOfJobSurvives) {
+  for (int round = 0; round < Rounds(); ++round) {
+    const std::string path = "round-" + std::to_string(round);
+    SCOPED_TRACE(path);
+    ASSERT_NO_FATAL_FAILURE(Survive(SyncTo(path)));
+    ASSERT_NO_FATAL_FAILURE(ExpectWhole(path));
+
+    ASSERT_NO_FATAL_FAILURE(Survive({.kind = JobKind::kClear, .name = RandomUuid()}));
+    EXPECT_EQ(set_->Total().value_or(runtime::CacheInfo{.cached_size = 1}).cached_size, 0U);
+
+    JobRequest warmup{.kind = JobKind::kWarmup, .name = RandomUuid()};
+    warmup.warmup.paths = {path};
+    ASSERT_NO_FATAL_FAILURE(Survive(warmup));
+    EXPECT_GE(set_->Total().value_or(runtime::CacheInfo{}).pinned_size, kFiles * kSize);
+
+    JobRequest rmr{.kind = JobKind::kRmr, .name = RandomUuid()};
+    rmr.paths.paths = {path};
+    ASSERT_NO_FATAL_FAILURE(Survive(rmr));
+    auto reader = set_->OpenReader(0);
+    ASSERT_OK(reader);
+    EXPECT_CODE(reader->volume->meta().Resolve(set_->ctx(), {}, volume::kRootIno, path),
+                Code::kNotFound);
+  }
+}
+
+}  // namespace
+}  // namespace paddleop::testing
