@@ -232,9 +232,9 @@ TEST_F(RuntimeWalk, SourcesWithKeysAndBadInput) {
     EXPECT_THAT(set_->Log(i), ::testing::Not(HasSubstr(set_->minio().Get("secret_key"))));
   }
 
-  for (const std::string& place :
+  for (const std::string& forbidden :
        {std::string("/etc"), set_->Path("auth-0"), set_->Path("source") + "/../auth-0"}) {
-    auto outside = set_->RunJob(SyncFrom(place));
+    auto outside = set_->RunJob(SyncFrom(forbidden));
     ASSERT_OK(outside);
     EXPECT_EQ(outside->state, JobState::kFailed);
     EXPECT_THAT(outside->message, HasSubstr("--source-dir"));
