@@ -57,7 +57,8 @@ std::size_t EndOfBatch(std::span<const NewFile> files, std::size_t begin, std::s
   std::set<std::uint64_t> slices;
   std::size_t end = begin;
   while (end < files.size()) {
-    bool shares = false;
+    // A file without data may stand between two that share a slice: no place to end.
+    bool shares = files[end].chunks.empty();
     for (const ChunkSlices& chunk : files[end].chunks) {
       for (const Slice& slice : chunk.slices) shares = shares || slices.contains(slice.id);
     }
