@@ -33,6 +33,12 @@ Answer<void> CheckFields(const Kind& kind, std::string_view selector) {
     const bool known =
         name == "metadata.name" || (name == "metadata.namespace" && kind.type.namespaced) ||
         std::find(kind.selectable.begin(), kind.selectable.end(), name) != kind.selectable.end();
+    if (!known && kind.selectable.empty()) {
+      return BadRequest(
+          fmt::format("{} is not a known field selector: only \"metadata.name\", "
+                      "\"metadata.namespace\"",
+                      Quoted(name)));
+    }
     if (!known) return BadRequest(fmt::format("field label not supported: {}", name));
     if (comma == std::string_view::npos) break;
     selector.remove_prefix(comma + 1);

@@ -171,7 +171,8 @@ Result<void> ReadField(Reader& reader, const Field& field, Json& out) {
     case Type::kBytesMap:
       return ReadEntry(bytes, true, out[field.name]);
     default:
-      out[field.name] = std::string(bytes);
+      // Go writes every field, also those that nobody has set.
+      if (!bytes.empty()) out[field.name] = std::string(bytes);
       return {};
   }
 }
