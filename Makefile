@@ -73,8 +73,8 @@ bench: build ## measure against the peers and print ratios
 	@bench/run.sh
 
 .PHONY: demo
-demo: ## the main job on one machine
-	@echo "make demo: does not exist yet; it comes with the standalone mode (paddle-operator standalone)." >&2; exit 1
+demo: build ## train with Paddle on this machine: standalone, two nodes (KEEP=1: leave it running)
+	@demo/run.py $(if $(KEEP),--keep)
 
 .PHONY: e2e
 e2e: ## a real node with containers

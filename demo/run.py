@@ -3,7 +3,7 @@
 
     demo/run.py [--keep] [--images 3000] [--directory D]
 
-Progress is printed on the way; at the end a page of facts (report.md) lies in the directory. Everything that was
+Progress is printed on the way; at the end a page of facts lies in build/demo-report.md. Everything that was
 started is stopped, unless --keep is given. `make demo` builds the programs and runs this.
 """
 
@@ -149,7 +149,7 @@ def paddle() -> str:
     return found.stdout.strip()
 
 
-def report(directory: pathlib.Path, images: str, lines: list[dict], seconds: float) -> pathlib.Path:
+def report(directory: pathlib.Path, images: str, lines: list[dict], seconds: float, keep: bool) -> pathlib.Path:
     epochs = sorted({line["epoch"] for line in lines})
     text = [f"# One run of `make demo`, {time.strftime('%Y-%m-%d %H:%M')}", "",
             f"{images}; 2 collective workers on 2 logical nodes of this machine ({os.cpu_count()} cores); {seconds:.0f} s in all.",
@@ -157,7 +157,7 @@ def report(directory: pathlib.Path, images: str, lines: list[dict], seconds: flo
     for epoch in epochs:
         losses = [line["loss"] for line in lines if line["epoch"] == epoch]
         text.append(f"| {epoch} | {speed(lines, epoch):.0f} | {sum(losses) / len(losses):.3f} |")
-    file = directory / "report.md"
+    file = (directory if keep else ROOT / "build") / "demo-report.md"
     file.write_text("\n".join(text) + "\n")
     return file
 
@@ -180,7 +180,7 @@ def run(options: argparse.Namespace, directory: pathlib.Path) -> None:
             "plain", python, "/data/images", options.epochs,
             volumes=[{"name": "images", "hostPath": {"path": str(directory / "images"), "type": "Directory"}}],
             mounts=[{"name": "images", "mountPath": "/data/images", "readOnly": True}]))
-        page = report(directory, made, lines, time.monotonic() - started)
+        page = report(directory, made, lines, time.monotonic() - started, options.keep)
         print(page.read_text())
         say(f"the page is {page}")
         if options.keep:

@@ -92,9 +92,9 @@ std::tuple<std::string, int, int> Step(Generator& any, Side& a, Side& b) {
     case 0:
     case 1:
     case 2: {
-      const off_t offset = any.Below(4) == 0 ? any.Below(9'000'000) : any.Below(20'000);
+      const off_t offset = any.Below(4) == 0 ? any.Below(5'000'000) : any.Below(20'000);
       const std::string data = Pattern(
-          static_cast<std::size_t>(any.Below(8) == 0 ? any.Below(3'000'000) : any.Below(30'000)),
+          static_cast<std::size_t>(any.Below(8) == 0 ? any.Below(1'000'000) : any.Below(30'000)),
           any.Next());
       const int flags = any.Below(2) == 0 ? O_CREAT : 0;
       return both(fmt::format("write {} {}+{}", path, offset, data.size()),
@@ -158,7 +158,7 @@ TEST_P(ModelTest, AMountBehavesLikeALocalDirectory) {
   Side a((*mount)->path()), b(local);
   Generator any(seed);
   std::string history;
-  for (int step = 0; step < 600; ++step) {
+  for (int step = 0; step < 300; ++step) {
     const auto [what, on_mount, on_disk] = Step(any, a, b);
     history += what + "\n";
     ASSERT_EQ(on_mount, on_disk) << "step " << step << ": " << what;

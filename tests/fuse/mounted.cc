@@ -33,6 +33,8 @@ Result<ProcessResult> RunSamplefs(const std::vector<std::string>& args,
 Result<std::unique_ptr<TestVolume>> TestVolume::Make(
     Engine engine, const std::vector<std::string>& format_options) {
   ASSIGN_OR_RETURN(TempDir dir, TempDir::Create("fuse"));
+  // Other users have to get to the mount point.
+  if (::chmod(dir.path().c_str(), 0755) != 0) return ErrnoFail("chmod {}", dir.path());
   std::unique_ptr<TestVolume> volume(new TestVolume(std::move(dir)));
   if (engine == Engine::kRedis) {
     ASSIGN_OR_RETURN(volume->redis_, Peer::Start("redis"));

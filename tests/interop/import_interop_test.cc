@@ -118,6 +118,8 @@ class ImportInterop : public ::testing::Test {
     for (const auto& entry : std::filesystem::recursive_directory_iterator(path)) {
       if (!entry.is_regular_file()) continue;
       const std::string name = entry.path().string().substr(path.size() + 1);
+      // Files of the official client's own in the root of a mount.
+      if (name == ".accesslog" || name == ".stats" || name == ".config") continue;
       const auto expected = files.find(name);
       if (expected == files.end()) {
         ADD_FAILURE() << "too many: " << name;

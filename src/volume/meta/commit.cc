@@ -52,16 +52,22 @@ Attr ToAttr(const NewFile& file, const Timestamp& now) {
   return attr;
 }
 
-// Where the next batch ends: at least `size` files, and never between two that share a slice.
+// Where the next batch ends: at least `size` files, and never between two that share a slice. Files
+// without data may lie between those.
 std::size_t EndOfBatch(std::span<const NewFile> files, std::size_t begin, std::size_t size) {
   std::set<std::uint64_t> slices;
-  std::size_t end = begin;
-  while (end < files.size()) {
-    bool shares = false;
-    for (const ChunkSlices& chunk : files[end].chunks) {
-      for (const Slice& slice : chunk.slices) shares = shares || slices.contains(slice.id);
+  const auto shares = [&](std::size_t next) {
+    while (next < files.size() && files[next].chunks.empty()) ++next;
+    if (next == files.size()) return false;
+    for (const ChunkSlices& chunk : files[next].chunks) {
+      for (const Slice& slice : chunk.slices) {
+        if (slices.contains(slice.id)) return true;
+      }
     }
-    if (end - begin >= size && !shares) break;
+    return false;
+  };
+  std::size_t end = begin;
+  while (end < files.size() && (end - begin < size || shares(end))) {
     for (const ChunkSlices& chunk : files[end].chunks) {
       for (const Slice& slice : chunk.slices) {
         if (slice.id != 0) slices.insert(slice.id);

@@ -456,6 +456,24 @@ TEST_P(MetaStoreContract, CommitsMoreThanOneBatch) {
   EXPECT_THAT(List(kRootIno), IsEmpty());
 }
 
+TEST_P(MetaStoreContract, EmptyFilesInAPackDoNotPartIt) {
+  const Ino dir = MakeDir(kRootIno, "d");
+  const auto pack = store_->NewSliceId(ctx_);
+  ASSERT_OK(pack);
+  std::vector<NewFile> files;
+  for (int i = 0; i < 1200; ++i) {
+    const std::string name = "f" + std::to_string(i);
+    if (i % 10 == 0) {
+      files.push_back({.parent = dir, .name = name});
+    } else {
+      files.push_back(
+          PackedFile(dir, name, *pack, 120'000, static_cast<std::uint32_t>(i) * 100, 100));
+    }
+  }
+  for (const auto& answer : store_->CommitFiles(ctx_, files, {})) ASSERT_OK(answer);
+  ExpectConsistent();
+}
+
 TEST_P(MetaStoreContract, LoadsTrees) {
   const Ino dir = MakeDir(kRootIno, "d");
   const Ino file = MakeFile(dir, "f", 5000);
