@@ -101,7 +101,9 @@ Result<std::unique_ptr<volume::Volume>> Tool::OpenVolume(volume::VolumeOptions o
       return (*runtime)(ctx, block, offset, out);
     };
   }
-  ASSIGN_OR_RETURN(auto opened, volume::Volume::Open(ctx_, url, options, log(), metrics_));
+  // Long enough for a server that restarts; nobody waits for one that is not there.
+  const Context opening = ctx_.WithTimeout(std::chrono::seconds(30));
+  ASSIGN_OR_RETURN(auto opened, volume::Volume::Open(opening, url, options, log(), metrics_));
   *runtime = volume::MakeLocalPeer(std::move(directories), opened->setting().uuid);
   return opened;
 }

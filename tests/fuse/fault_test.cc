@@ -185,10 +185,12 @@ TEST_F(HungStore, ALongOutageIsAnErrorThatHeals) {
         *volume_, {mode, "--io-timeout", "3s", "--cache-dir", volume_->dir() + "/d" + mode});
     ASSERT_OK(mount);
     ASSERT_OK(minio_->Command("pause minio"));
-    const UniqueFd file(::open((*mount)->File("f1").c_str(), O_RDONLY));
-    char byte = 0;
-    EXPECT_EQ(::pread(file.get(), &byte, 1, 0), -1);
-    EXPECT_EQ(errno, EIO);
+    {
+      const UniqueFd file(::open((*mount)->File("f1").c_str(), O_RDONLY));
+      char byte = 0;
+      EXPECT_EQ(::pread(file.get(), &byte, 1, 0), -1);
+      EXPECT_EQ(errno, EIO);
+    }
     ASSERT_OK(minio_->Command("resume minio"));
     EXPECT_TRUE(WaitFor([&] { return WrongFiles(**mount) == 0; }, 60s));
     ASSERT_OK((*mount)->Unmount());

@@ -42,8 +42,9 @@ Result<std::unique_ptr<TestVolume>> TestVolume::Make(
   } else {
     volume->url_ = "sqlite3://" + volume->dir_.File("meta.db");
   }
-  std::vector<std::string> options = {
-      "test", "--storage", "file", "--bucket", volume->objects(), "--trash-days", "0"};
+  std::vector<std::string> options = {"test", "--trash-days", "0"};
+  if (std::ranges::find(format_options, "--storage") == format_options.end())
+    options.insert(options.end(), {"--storage", "file", "--bucket", volume->objects()});
   options.insert(options.end(), format_options.begin(), format_options.end());
   ASSIGN_OR_RETURN([[maybe_unused]] const std::string out, volume->Run("format", options));
   return volume;
@@ -65,12 +66,16 @@ Result<std::unique_ptr<TestMount>> TestMount::Make(TestVolume& volume,
                                                    std::vector<std::string> options,
                                                    const std::string& name) {
   const std::string path = volume.dir() + "/" + name;
-  RETURN_IF_ERROR(MakeDirectories(path));
+  // Where a dead mount is, the directory is there and cannot be looked at.
+  if (::mkdir(path.c_str(), 0755) != 0 && errno != EEXIST) return ErrnoFail("mkdir {}", path);
   const std::string log = volume.dir() + "/" + name + ".log";
   std::vector<std::string> args = {"mount", volume.url(), path,          "-d",
                                    "--log", log,          "--log-level", "info"};
   if (std::ranges::find(options, "--cache-dir") == options.end())
     options.insert(options.end(), {"--cache-dir", volume.cache()});
+  // However full this machine's disk is: the tests need little.
+  if (std::ranges::find(options, "--free-space-ratio") == options.end())
+    options.insert(options.end(), {"--free-space-ratio", "0.01"});
   args.insert(args.end(), options.begin(), options.end());
   ASSIGN_OR_RETURN(const ProcessResult result, RunSamplefs(args));
   if (result.exit_code != 0) {
