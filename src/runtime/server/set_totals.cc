@@ -32,7 +32,13 @@ void SetTotals::Run(const std::stop_token& stop) {
 
 void SetTotals::Look(const Context& ctx) {
   auto usage = meta_.GetStatFs(ctx);
-  if (usage && usage->used_space == seen_space_ && usage->used_inodes == seen_inodes_) return;
+  // What moves to the trash still takes space: imports and removals leave their mark on the root.
+  const std::string version =
+      meta_.GetXattr(ctx, volume::kRootIno, volume::kTreeVersionXattr).value_or("");
+  if (usage && usage->used_space == seen_space_ && usage->used_inodes == seen_inodes_ &&
+      version == seen_version_) {
+    return;
+  }
   auto summary = usage ? meta_.Summarize(ctx, volume::kRootIno)
                        : Result<volume::TreeSummary>(std::unexpected(usage.error()));
   if (!summary) {
@@ -43,6 +49,7 @@ void SetTotals::Look(const Context& ctx) {
   }
   seen_space_ = usage->used_space;
   seen_inodes_ = usage->used_inodes;
+  seen_version_ = version;
   MutexLock lock(mutex_);
   totals_ = {.bytes = summary->length, .files = summary->files};
 }

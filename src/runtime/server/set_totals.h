@@ -3,6 +3,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <string>
 #include <thread>
 
 #include "base/log.h"
@@ -41,6 +42,7 @@ class SetTotals {
   Totals totals_ GUARDED_BY(mutex_);
   std::uint64_t seen_space_ = UINT64_MAX;   // only the thread's
   std::uint64_t seen_inodes_ = UINT64_MAX;  // only the thread's
+  std::string seen_version_;                // only the thread's
   std::jthread thread_;
 };
 

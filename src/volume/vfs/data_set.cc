@@ -88,7 +88,7 @@ class DataSet::State {
     ASSIGN_OR_RETURN(const StatFs usage, meta_.GetStatFs(ctx));
     std::string mark = fmt::format("{}.{} {} {}", root.mtime.seconds, root.mtime.nanos,
                                    usage.used_space, usage.used_inodes);
-    auto generation = meta_.GetXattr(ctx, kRootIno, kGenerationXattr);
+    auto generation = meta_.GetXattr(ctx, kRootIno, kTreeVersionXattr);
     if (generation) {
       mark += " " + *generation;
     } else if (!IsNotFound(generation.error())) {

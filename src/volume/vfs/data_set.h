@@ -110,7 +110,4 @@ class DataSet {
 // The changes from one tree to another.
 RefreshDone CompareTrees(const Tree& before, const Tree& after, ChangeListener& listener);
 
-// The attribute of the root that imports and removals change when they have finished.
-inline constexpr char kGenerationXattr[] = "user.samplefs.generation";
-
 }  // namespace paddleop::volume
