@@ -200,8 +200,16 @@ TEST_F(RuntimeWalk, AThirdOfTheSetOnEachNodeIsEnough) {
   EXPECT_EQ(later.store, 0U) << "later epochs hit peers";
   EXPECT_GT(later.peer, 0U);
   EXPECT_EQ(set_->StoreBytesRead().value_or(-1), fetched);
-  // Another epoch takes the place of the first one.
+}
+
+TEST_F(RuntimeWalk, AnotherEpochTakesThePlaceOfTheFirst) {
+  ASSERT_NO_FATAL_FAILURE(Start(kFiles * kSize / kRanks / (1 << 20) + 1));
+  RunOk(SyncFrom(set_->Path("source")));
+  RunOk({.kind = JobKind::kClear, .name = RandomUuid()});
+  RunOk(RandomWarmup(3));
   RunOk(RandomWarmup(4));
+  auto next = PaddleOrders(8, true, 4);
+  ASSERT_OK(next);
   const Served warmed_again = ReadEpoch(*next);
   EXPECT_EQ(warmed_again.peer + warmed_again.store, 0U);
 }
