@@ -295,7 +295,7 @@ class SampleSets(unittest.TestCase):
         self.jobs.process.kill()  # a manager that dies takes nothing with it, and nothing runs twice
         self.jobs.process.wait()
         type(self).jobs = Manager(Account(self.cluster, "paddle-samplejob-manager"), "--controllers=samplejob",
-                                  "--leader-elect").wait_ready(90)
+                                  "--leader-elect").wait_ready()
         wait_for(lambda: self.job("long")["status"]["phase"] == "Running", "still running")
         self.assertEqual([p[1] for p in store.posts if p[0] == "rmr"], [name])
         self.cluster.kubectl("-n", NS, "delete", "samplejob", "long", "--timeout=60s")
