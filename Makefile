@@ -73,7 +73,7 @@ bench: build ## measure against the peers and print ratios
 	@bench/run.sh
 
 .PHONY: demo
-demo: build ## train with Paddle on this machine: standalone, two nodes (KEEP=1: leave it running)
+demo: build ## train with Paddle from a cached data set, on this machine (KEEP=1: leave it running)
 	@demo/run.py $(if $(KEEP),--keep)
 
 .PHONY: e2e

@@ -169,24 +169,31 @@ void Load(Library& library) {
   }
 }
 
-// Files of one slice each, a thousand to a directory.
-void Fill(Library& library, int count) {
+// Files of one slice each, a thousand to a directory of the root; packed: 40 share a slice, as an
+// import would do it, and all directories lie in one, "fill".
+void Fill(Library& library, int count, bool packed) {
   MetaStore& store = library.store();
+  const Ino top =
+      packed ? Must(store.Mkdir(kContext, kRoot, kRootIno, "fill", 0777)).ino : kRootIno;
   const auto begin = std::chrono::steady_clock::now();
   for (int made = 0; made < count; made += 1000) {
     const Ino dir =
-        Must(store.Mkdir(kContext, kRoot, kRootIno, "fill" + std::to_string(made), 0777)).ino;
+        Must(store.Mkdir(kContext, kRoot, top, "fill" + std::to_string(made), 0777)).ino;
     std::vector<NewFile> files(1000);
+    constexpr std::uint32_t kLength = 100'000, kPerSlice = 40;
+    std::uint64_t id = 0;
     for (std::size_t i = 0; i < files.size(); ++i) {
       files[i].parent = dir;
       files[i].name = "sample-" + std::to_string(static_cast<std::size_t>(made) + i) + ".jpg";
-      files[i].length = 100'000;
+      files[i].length = kLength;
+      const auto place = static_cast<std::uint32_t>(packed ? i % kPerSlice : 0);
+      if (place == 0) id = Must(store.NewSliceId(kContext));
       files[i].chunks = {{.index = 0,
                           .slices = {{.pos = 0,
-                                      .id = Must(store.NewSliceId(kContext)),
-                                      .size = 100'000,
-                                      .off = 0,
-                                      .len = 100'000}}}};
+                                      .id = id,
+                                      .size = packed ? kLength * kPerSlice : kLength,
+                                      .off = place * kLength,
+                                      .len = kLength}}}};
     }
     for (auto& answer : store.CommitFiles(kContext, files, {})) Must(std::move(answer));
   }
@@ -201,7 +208,7 @@ int main(int argc, char** argv) {
   const std::string how = argc > 2 ? argv[2] : "";
   if (target.empty() || how.empty()) {
     Die("usage: meta_bench URL|PATH THREADS FILES_PER_THREAD\n"
-        "       meta_bench URL --fill FILES\n       meta_bench URL --load");
+        "       meta_bench URL --fill[-packed] FILES\n       meta_bench URL --load");
   }
   if (how == "--load") {
     Library library(target);
@@ -209,9 +216,9 @@ int main(int argc, char** argv) {
     return 0;
   }
   const int number = argc > 3 ? std::atoi(argv[3]) : 1000;
-  if (how == "--fill") {
+  if (how == "--fill" || how == "--fill-packed") {
     Library library(target);
-    Fill(library, number);
+    Fill(library, number, how == "--fill-packed");
     return 0;
   }
   if (target.starts_with('/')) {

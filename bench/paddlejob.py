@@ -3,8 +3,8 @@
 
 Both get the same jobs, one after the other, on the same API server and the same fake nodes (KWOK):
 JOBS jobs of 4 workers, created at once. The time is that until all pods run and all jobs say so. A
-bare client then writes the same objects: the jobs, their pods, their ConfigMaps. The manager is
-also left alone for a minute, and made to watch 10,000 pods. Exits 1 if a bar is missed.
+bare client then writes the same objects: the jobs, their pods, ConfigMaps and Events, and each job's
+last status. The manager is also left alone for a minute, and made to watch 10,000 pods. Exits 1 if a bar is missed.
 """
 
 import argparse
@@ -164,8 +164,15 @@ def measure_ours(cluster: Cluster, jobs: int, idle: float) -> tuple[dict, list]:
 
 
 def written(cluster: Cluster, ns: str) -> list:
-    """The pods and ConfigMaps that there are, as they were when they were created."""
+    """The pods, ConfigMaps and Events that there are, as they were when they were created, and the jobs' statuses."""
     found = []
+    for item in cluster.get(f"/api/v1/namespaces/{ns}/events")["items"]:
+        if item["involvedObject"]["kind"] == "PaddleJob":
+            clean = {key: value for key, value in item.items() if key != "metadata"}
+            found.append(("events", {**clean, "apiVersion": "v1", "kind": "Event",
+                                     "metadata": {"name": item["metadata"]["name"]}}))
+    for item in cluster.get(cluster.jobs(ns))["items"]:
+        found.append(("paddlejobs/status", {"metadata": {"name": item["metadata"]["name"]}, "status": item["status"]}))
     for plural, kind in (("pods", "Pod"), ("configmaps", "ConfigMap")):
         for item in cluster.get(f"/api/v1/namespaces/{ns}/{plural}")["items"]:
             meta = item["metadata"]
@@ -188,6 +195,9 @@ def written(cluster: Cluster, ns: str) -> list:
 
 
 def write(cluster: Cluster, ns: str, objects: list) -> subprocess.Popen:
+    for plural, body in objects:
+        if plural == "events":
+            body["involvedObject"]["namespace"] = ns
     lines = "".join(f"{plural}\t{ns}\t{json.dumps(body)}\n" for plural, body in objects)
     writer = subprocess.Popen([RELEASE / "bin/kube_writer", cluster.info["kubeconfig"], str(WRITER_THREADS)],
                               stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
@@ -206,9 +216,11 @@ def measure_bare(cluster: Cluster, jobs: int, objects: list) -> dict:
     ns = cluster.namespace("bare")
     running = RunningPods(cluster, ns)
     started = time.monotonic()
-    writer = write(cluster, ns, objects)
+    statuses = [each for each in objects if each[0] == "paddlejobs/status"]
+    writer = write(cluster, ns, [each for each in objects if each[0] != "paddlejobs/status"])
     create_all(cluster, cluster.jobs(ns), [our_job(f"j{i}") for i in range(jobs)])
     end_of(writer)
+    end_of(write(cluster, ns, statuses))
     running.wait(jobs * WORKERS)
     seconds = time.monotonic() - started
     remove(cluster, ns, [cluster.jobs(ns), f"/api/v1/namespaces/{ns}/pods?gracePeriodSeconds=0"])

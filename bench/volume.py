@@ -14,6 +14,7 @@ import json
 import os
 import pathlib
 import re
+import signal
 import statistics
 import subprocess
 import sys
@@ -58,7 +59,8 @@ class Juicefs:
         path = tempfile.mkdtemp(dir=self.home)
         process = subprocess.Popen(
             [self.program, "mount", url, path, "--no-usage-report", *options],
-            env=self.environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            env=self.environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+            start_new_session=True)
         try:
             end = time.monotonic() + 60
             while os.stat(path).st_ino != 1:
@@ -68,7 +70,11 @@ class Juicefs:
             yield path, process
         finally:
             subprocess.run(["umount", path], check=False)
-            process.wait(60)
+            try:
+                process.wait(20)
+            except subprocess.TimeoutExpired:  # it has a child that may hang after an unmount
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
 
 
 def rates(*arguments):

@@ -1,11 +1,14 @@
 """Makes a small image set: JPEG files in one folder per class, and list.txt with a label for each.
 
-    make_images.py DIRECTORY [--count 3000] [--classes 10] [--size 128]
+    make_images.py DIRECTORY [--count 3000] [--classes 10] [--size 240]
 
-The pictures are coloured shapes over noise: easy to learn from, and as hard to compress as photographs.
+The pictures are bright squares over noise: easy to learn from, as hard to compress as photographs, and with the
+default size as large as those of the first 128,660 of ImageNet on average (35 KB).
 """
 
 import argparse
+import functools
+import multiprocessing
 import pathlib
 
 import numpy as np
@@ -23,22 +26,31 @@ def picture(index: int, label: int, classes: int, size: int) -> Image.Image:
     return Image.fromarray(pixels)
 
 
+def path_of(index: int, label: int) -> str:
+    return f"class-{label}/{index:06}.jpg"
+
+
+def save(directory: pathlib.Path, classes: int, size: int, index: int) -> int:
+    """Makes one picture; its bytes."""
+    label = index % classes
+    file = directory / path_of(index, label)
+    picture(index, label, classes, size).save(file, quality=85)
+    return file.stat().st_size
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("directory", type=pathlib.Path)
     parser.add_argument("--count", type=int, default=3000)
     parser.add_argument("--classes", type=int, default=10)
-    parser.add_argument("--size", type=int, default=128)
+    parser.add_argument("--size", type=int, default=240)
     options = parser.parse_args()
-    lines, total = [], 0
-    for index in range(options.count):
-        label = index % options.classes
-        path = f"class-{label}/{index:06}.jpg"
-        file = options.directory / path
-        file.parent.mkdir(parents=True, exist_ok=True)
-        picture(index, label, options.classes, options.size).save(file, quality=85)
-        total += file.stat().st_size
-        lines.append(f"{path} {label}")
+    for label in range(options.classes):
+        (options.directory / f"class-{label}").mkdir(parents=True, exist_ok=True)
+    with multiprocessing.Pool() as pool:
+        make = functools.partial(save, options.directory, options.classes, options.size)
+        total = sum(pool.imap_unordered(make, range(options.count), chunksize=50))
+    lines = [f"{path_of(index, index % options.classes)} {index % options.classes}" for index in range(options.count)]
     (options.directory / "list.txt").write_text("\n".join(lines) + "\n")
     print(f"{options.count} images, {total / 2**20:.1f} MiB", flush=True)
 

@@ -1,15 +1,17 @@
 #!/usr/bin/python3
-"""The whole system on this machine: API server, controllers, two logical nodes, and a job that trains with Paddle.
+"""The whole system on this machine: API server, controllers, two logical nodes, a cached data set, and jobs that
+train on it with Paddle.
 
-    demo/run.py [--keep] [--images 3000] [--directory D]
+    demo/run.py [--keep] [--images 3000] [--directory D] [--report FILE]
 
-Progress is printed on the way; at the end a page of facts lies in build/demo-report.md. Everything that was
-started is stopped, unless --keep is given. `make demo` builds the programs and runs this.
+Progress is printed on the way; at the end a page of facts and pictures lies in build/demo-report.md. Everything that
+was started is stopped, unless --keep is given. `make demo` builds the programs and runs this.
 """
 
 from __future__ import annotations
 
 import argparse
+import base64
 import contextlib
 import json
 import os
@@ -21,102 +23,69 @@ import sys
 import tempfile
 import time
 
+import page
+from cluster import Failed, Standalone, say, wait_for
+
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent
 PEER = ROOT / "tests/peers/peer"
 NAMESPACE = "paddle-system"
-DEADLINE = 240  # seconds for any one step
+SET = "imagenet"
+LIMIT = 50  # Mbps between each node and the store
+BATCH = 32
+WORKERS = 2
 
 
-class Failed(Exception):
-    """The message is for the user."""
+def named(kind: str, name: str, spec: dict, version: str = "v1alpha1") -> dict:
+    return {"apiVersion": f"batch.paddlepaddle.org/{version}", "kind": kind,
+            "metadata": {"name": name, "namespace": NAMESPACE}, "spec": spec}
 
 
-def say(text: str) -> None:
-    print(f"[{time.strftime('%H:%M:%S')}] {text}", flush=True)
+def secret(directory: pathlib.Path) -> dict:
+    values = {"name": SET, "storage": "file", "bucket": f"{directory}/objects/",
+              "metaurl": f"sqlite3://{directory}/volume.db"}
+    return {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": SET, "namespace": NAMESPACE}, "type": "Opaque",
+            "data": {key: base64.b64encode(value.encode()).decode() for key, value in values.items()}}
 
 
-class Standalone:
-    """`paddle-operator standalone`, from start to stop, and kubectl (or our own commands) to talk to it."""
-
-    def __init__(self, binaries: pathlib.Path, directory: pathlib.Path, path: str) -> None:
-        self.operator = binaries / "paddle-operator"
-        if not self.operator.exists():
-            raise Failed(f"{self.operator} is missing: run `make build`")
-        self.data = directory / "standalone"
-        self.kubeconfig = self.data / "kubeconfig"
-        self.log = directory / "standalone.log"
-        with open(self.log, "w") as log:
-            self.process = subprocess.Popen(
-                [self.operator, "standalone", "--data-dir", self.data, "--nodes", "2"],
-                stdout=log, stderr=log, env={**os.environ, "PATH": path}, start_new_session=True)
-
-    def wait_ready(self) -> None:
-        def ready() -> bool:
-            if self.process.poll() is not None:
-                raise Failed(f"standalone ended:\n{self.log.read_text()[-2000:]}")
-            if not self.kubeconfig.exists():
-                return False
-            nodes = self.get("nodes", check=False)
-            return sum(condition(node, "Ready") == "True" for node in nodes) == 2
-        wait_for(ready, "two nodes are Ready")
-
-    def kubectl(self, *args: str, stdin: str | None = None, check: bool = True) -> str:
-        program = shutil.which("kubectl")
-        command = [program] if program else [self.operator]
-        done = subprocess.run([*command, "--kubeconfig", self.kubeconfig, *args] if program else
-                              [*command, *args, "--kubeconfig", self.kubeconfig],
-                              input=stdin, capture_output=True, text=True, timeout=120)
-        if check and done.returncode != 0:
-            raise Failed(f"{' '.join(args)}: {done.stderr.strip()}")
-        return done.stdout
-
-    def get(self, *what: str, check: bool = True) -> list[dict]:
-        text = self.kubectl("get", *what, "-o", "json", check=check)
-        found = json.loads(text) if text.strip() else {"items": []}
-        return found["items"] if "items" in found else [found]
-
-    def apply(self, *objects: dict) -> None:
-        for each in objects:
-            self.kubectl("apply", "-f", "-", stdin=json.dumps(each))
-
-    def stop(self) -> None:
-        if self.process.poll() is None:
-            self.process.send_signal(signal.SIGTERM)
-            try:
-                self.process.wait(60)
-            except subprocess.TimeoutExpired:
-                os.killpg(self.process.pid, signal.SIGKILL)
+def format_volume(options: argparse.Namespace, directory: pathlib.Path) -> None:
+    """The runtime would make the volume by itself; ours is to have a limit, as the experiment's bucket had."""
+    done = subprocess.run(
+        [options.binaries / "samplefs", "format", f"sqlite3://{directory}/volume.db", SET, "--storage", "file",
+         "--bucket", f"{directory}/objects/", "--download-limit", str(LIMIT)], capture_output=True, text=True)
+    if done.returncode != 0:
+        raise Failed(f"samplefs format: {done.stderr.strip()}")
 
 
-def condition(obj: dict, kind: str) -> str:
-    for each in obj.get("status", {}).get("conditions", []):
-        if each["type"] == kind:
-            return each["status"]
-    return ""
-
-
-def wait_for(check, what: str, seconds: float = DEADLINE):
-    end = time.monotonic() + seconds
-    while not (value := check()):
-        if time.monotonic() > end:
-            raise Failed(f"not within {seconds:.0f} s: {what}")
-        time.sleep(0.2)
-    return value
-
-
-def paddle_job(name: str, python: str, data: str, epochs: int, workers: int = 2, *, volumes=(), mounts=(), spec=None) -> dict:
+def paddle_job(name: str, python: str, arguments: list[str], images: pathlib.Path) -> dict:
     container = {"name": "paddle", "image": "paddlepaddle/paddle:3.3.1",
-                 "command": [python, str(HERE / "train.py"), data, "--epochs", str(epochs)],
-                 "env": [{"name": "OMP_NUM_THREADS", "value": "1"}], "volumeMounts": list(mounts)}
-    template = {"spec": {"containers": [container], "volumes": list(volumes)}}
-    return {"apiVersion": "batch.paddlepaddle.org/v1", "kind": "PaddleJob",
-            "metadata": {"name": name, "namespace": NAMESPACE},
-            "spec": {"cleanPodPolicy": "Never", "worker": {"replicas": workers, "template": template}, **(spec or {})}}
+                 "command": [python, str(HERE / "train.py"), "--batch-size", str(BATCH), *arguments],
+                 "env": [{"name": "OMP_NUM_THREADS", "value": "1"},
+                         {"name": "NODE_NAME", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}}],
+                 "volumeMounts": [{"name": "images", "mountPath": "/data/images", "readOnly": True}]}
+    volume = {"name": "images", "hostPath": {"path": str(images), "type": "Directory"}}
+    return named("PaddleJob", name, {
+        "cleanPodPolicy": "Never", "sampleSetRef": {"name": SET, "mountPath": f"/mnt/{SET}"},
+        "worker": {"replicas": WORKERS, "template": {"spec": {"containers": [container], "volumes": [volume]}}}},
+        version="v1")
+
+
+def run_sample_job(cluster: Standalone, kind: str, **options) -> None:
+    name = f"{SET}-{kind}"
+    cluster.apply(named("SampleJob", name, {"type": kind, "sampleSetRef": {"name": SET}, **options}))
+
+    def ended() -> dict | None:
+        status = cluster.get("samplejob", name, "-n", NAMESPACE)[0].get("status", {})
+        return status if status.get("phase") in ("Succeeded", "Failed") else None
+
+    status = wait_for(ended, f"SampleJob {name} has ended")
+    if status["phase"] == "Failed":
+        raise Failed(f"SampleJob {name} failed: {status.get('message')}")
+    cluster.show("get", "samplejob", name, "-n", NAMESPACE)
 
 
 def train(cluster: Standalone, job: dict) -> list[dict]:
-    """Runs the job to its end; what its workers printed, one entry for each worker and epoch."""
+    """Runs the job to its end; what its workers printed, one entry for each worker and data directory."""
     name = job["metadata"]["name"]
     cluster.apply(job)
 
@@ -125,9 +94,9 @@ def train(cluster: Standalone, job: dict) -> list[dict]:
         return found if found in ("Completed", "Failed") else None
 
     ended = wait_for(phase, f"job {name} has ended")
-    print(cluster.kubectl("get", "paddlejob", "-n", NAMESPACE), end="", flush=True)
+    cluster.show("get", "paddlejob", "-n", NAMESPACE)
     lines = []
-    for worker in range(job["spec"]["worker"]["replicas"]):
+    for worker in range(WORKERS):
         text = cluster.kubectl("logs", f"{name}-worker-{worker}", "-n", NAMESPACE)
         if ended == "Failed":
             raise Failed(f"job {name} failed; worker {worker} said:\n{text[-1500:]}")
@@ -136,58 +105,120 @@ def train(cluster: Standalone, job: dict) -> list[dict]:
     return lines
 
 
-def speed(lines: list[dict], epoch: int) -> float:
+def watched(cluster: Standalone, job: dict) -> tuple[list[dict], list[page.Reads]]:
+    """Trains, and counts where each worker's reads came from meanwhile."""
+    before = [cluster.cache_info(NAMESPACE, SET, index)["reads"] for index in range(WORKERS)]
+    lines = train(cluster, job)
+    reads = []
+    for index, old in enumerate(before):
+        new = cluster.cache_info(NAMESPACE, SET, index)["reads"]
+        counts = {part: int(new[part]) - int(old[part]) for part in ("local", "peer", "store")}
+        node = next(line["node"] for line in lines if line["rank"] == index)
+        reads.append(page.Reads(worker=f"worker-{index}", node=node, **counts))
+    return lines, reads
+
+
+def speed(lines: list[dict], data: str) -> float:
     """Images per second of all workers together."""
-    of_epoch = [line for line in lines if line["epoch"] == epoch]
-    return sum(line["images"] for line in of_epoch) / max(line["seconds"] for line in of_epoch)
+    of_data = [line for line in lines if line["data"] == data]
+    return sum(line["images"] for line in of_data) / max(line["seconds"] for line in of_data)
+
+
+def loss(lines: list[dict], data: str) -> float:
+    losses = [line["loss"] for line in lines if line["data"] == data]
+    return sum(losses) / len(losses)
 
 
 def paddle() -> str:
     say("getting Paddle from PyPI (once; 0.9 GB)")
-    subprocess.run([PEER, "get", "paddle"], check=True, stdout=subprocess.DEVNULL)
+    done = subprocess.run([PEER, "get", "paddle"], stdout=subprocess.DEVNULL)
+    if done.returncode != 0:
+        raise Failed("Paddle could not be had; see above")
     found = subprocess.run([PEER, "path", "paddle"], check=True, capture_output=True, text=True)
     return found.stdout.strip()
 
 
-def report(directory: pathlib.Path, images: str, lines: list[dict], seconds: float, keep: bool) -> pathlib.Path:
-    epochs = sorted({line["epoch"] for line in lines})
-    text = [f"# One run of `make demo`, {time.strftime('%Y-%m-%d %H:%M')}", "",
-            f"{images}; 2 collective workers on 2 logical nodes of this machine ({os.cpu_count()} cores); {seconds:.0f} s in all.",
-            "", "| epoch | images/s, all workers | mean loss |", "| --- | --- | --- |"]
-    for epoch in epochs:
-        losses = [line["loss"] for line in lines if line["epoch"] == epoch]
-        text.append(f"| {epoch} | {speed(lines, epoch):.0f} | {sum(losses) / len(losses):.3f} |")
-    file = (directory if keep else ROOT / "build") / "demo-report.md"
-    file.write_text("\n".join(text) + "\n")
-    return file
+def sample_set(cluster: Standalone, what: str, check) -> None:
+    """Waits until the set's status is as it should be, and shows it."""
+    def right() -> bool:
+        status = cluster.get("sampleset", SET, "-n", NAMESPACE)[0].get("status", {})
+        return status.get("phase") == "Ready" and check(status.get("cacheStatus", {}))
+    wait_for(right, f"the SampleSet is Ready and {what}")
+    cluster.show("get", "sampleset", "-n", NAMESPACE)
+
+
+def experiment(options: argparse.Namespace, cluster: Standalone, python: str, directory: pathlib.Path) -> page.Facts:
+    images = directory / "images"
+    say(f"making {options.images} images")
+    made = subprocess.run([python, HERE / "make_images.py", images, "--count", str(options.images)],
+                          check=True, capture_output=True, text=True).stdout.strip()
+    say(f"{made}; creating the SampleSet: a volume in a directory, its metadata in SQLite, 2 partitions")
+    format_volume(options, directory)
+    cluster.kubectl("create", "namespace", NAMESPACE, check=False)
+    cluster.apply(secret(directory), named("SampleSet", SET, {
+        "partitions": WORKERS, "source": {"uri": f"file://{images}"}, "secretRef": {"name": SET},
+        # The cache leaves a tenth of the disk free; few machines that run a demo have that.
+        "csi": {"driver": "samplefs", "juiceFSMountOptions": {"free-space-ratio": "0.01"}}}))
+    sample_set(cluster, "all of it is cached", lambda status: status.get("cachedPercent") == "100%")
+    cluster.show("get", "pods", "-n", NAMESPACE)
+
+    say("SampleJobs: remove a class, bring it back, clear the cache")
+    run_sample_job(cluster, "rmr", rmrOptions={"paths": ["class-1"]})
+    run_sample_job(cluster, "sync")
+    run_sample_job(cluster, "clear")
+    say(f"training with Paddle, cold: every block comes from the store at {LIMIT} Mbps")
+    cold, cold_reads = watched(cluster, paddle_job("cold", python, [f"/mnt/{SET}"], images))
+
+    say("warming the cache for what each worker will read")
+    run_sample_job(cluster, "warmup", warmupOptions={
+        "strategyName": "random", "file": "list.txt", "batchSize": BATCH, "ranks": WORKERS, "epoch": 0})
+    sample_set(cluster, "cached again", lambda status: status.get("cachedPercent") == "100%")
+    say("training with Paddle, cached; then on the plain local files")
+    warm, warm_reads = watched(cluster, paddle_job("cached", python, [f"/mnt/{SET}", "/data/images"], images))
+    return page.Facts(
+        images=made, limit=LIMIT, seconds=0,
+        speeds={"cold": speed(cold, f"/mnt/{SET}"), "cached": speed(warm, f"/mnt/{SET}"),
+                "plain": speed(warm, "/data/images")},
+        losses={"cold": loss(cold, f"/mnt/{SET}"), "cached": loss(warm, f"/mnt/{SET}"),
+                "plain": loss(warm, "/data/images")},
+        reads={"cold": cold_reads, "cached": warm_reads},
+        table=cluster.kubectl("get", "sampleset", "-n", NAMESPACE))
+
+
+def to_try(cluster: Standalone, directory: pathlib.Path) -> str:
+    return f"""
+Still running, in {directory}. To try next:
+
+  export KUBECONFIG={cluster.kubeconfig}
+  kubectl get nodes,pods -A -o wide
+  kubectl -n {NAMESPACE} describe sampleset {SET}
+  kubectl -n {NAMESPACE} apply -f {ROOT}/tests/data/seeds-data-demo.yaml
+  kubectl -n {NAMESPACE} get paddlejob -w
+  kubectl -n {NAMESPACE} logs {SET}-runtime-0
+  less {ROOT}/docs/quickstart.md
+
+To stop it: kill {cluster.process.pid}
+"""
 
 
 def run(options: argparse.Namespace, directory: pathlib.Path) -> None:
     started = time.monotonic()
     venv = paddle()
-    python = f"{venv}/bin/python"
     say(f"starting standalone with 2 nodes in {directory}")
-    cluster = Standalone(options.binaries, directory, f"{venv}/bin:{os.environ['PATH']}")
+    (directory / "images").mkdir(exist_ok=True)
+    cluster = Standalone(options.binaries, directory, f"{venv}/bin:{os.environ['PATH']}", directory / "images")
     try:
         cluster.wait_ready()
-        print(cluster.kubectl("get", "nodes"), end="", flush=True)
-        say(f"making {options.images} images")
-        made = subprocess.run([python, HERE / "make_images.py", directory / "images", "--count", str(options.images)],
-                              check=True, capture_output=True, text=True).stdout.strip()
-        say(f"training on {made}: plain local files")
-        cluster.kubectl("create", "namespace", NAMESPACE, check=False)
-        lines = train(cluster, paddle_job(
-            "plain", python, "/data/images", options.epochs,
-            volumes=[{"name": "images", "hostPath": {"path": str(directory / "images"), "type": "Directory"}}],
-            mounts=[{"name": "images", "mountPath": "/data/images", "readOnly": True}]))
-        page = report(directory, made, lines, time.monotonic() - started, options.keep)
-        print(page.read_text())
-        say(f"the page is {page}")
+        cluster.show("get", "nodes")
+        facts = experiment(options, cluster, f"{venv}/bin/python", directory)
+        facts.seconds = time.monotonic() - started
+        print("\n" + page.write(facts, options.report))
+        say(f"the page is {options.report}")
         if options.keep:
-            print(f"\nStill running. To try next:\n\n  export KUBECONFIG={cluster.kubeconfig}\n  kubectl get nodes,pods -A\n"
-                  f"  kubectl apply -f tests/data/seeds-resnet.yaml\n\nTo stop it: kill {cluster.process.pid}")
+            print(to_try(cluster, directory))
     finally:
         if not options.keep:
+            say("stopping everything")
             cluster.stop()
 
 
@@ -199,8 +230,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--keep", action="store_true", help="leave everything running")
     parser.add_argument("--images", type=int, default=3000)
-    parser.add_argument("--epochs", type=int, default=2)
     parser.add_argument("--directory", type=pathlib.Path, help="default: a temporary one")
+    parser.add_argument("--report", type=pathlib.Path, default=ROOT / "build/demo-report.md")
     parser.add_argument("--binaries", type=pathlib.Path, default=ROOT / "build/release/bin")
     options = parser.parse_args()
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):

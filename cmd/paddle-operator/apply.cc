@@ -43,8 +43,11 @@ Result<std::string> ApplyOne(const Context& ctx, ApiClient& client, Json object)
   const std::string name = metadata["name"];
   const std::string ns = resource.namespaced ? metadata.value("namespace", client.ns()) : "";
   if (resource.namespaced) metadata["namespace"] = ns;
-  metadata["annotations"].erase(kLastApplied);
-  if (metadata["annotations"].empty()) metadata.erase("annotations");
+  // kubectl writes the member even where it is empty; what it recorded and what we record must look
+  // the same.
+  Json& annotations_wanted = metadata["annotations"];
+  if (!annotations_wanted.is_object()) annotations_wanted = Json::object();
+  annotations_wanted.erase(kLastApplied);
   const std::string applied_text = api::DumpJson(object) + "\n";
   object["metadata"]["annotations"][kLastApplied] = applied_text;
   const std::string label = resource.Label() + "/" + name;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "base/context.h"
 #include "base/log.h"
@@ -10,8 +11,9 @@
 namespace paddleop::cmd {
 
 // Runs every controller against the cluster of the kubeconfig until the context stops: what the
-// manager does, inside another program.
-Result<void> RunAllControllers(const Context& ctx, const std::string& kubeconfig, const Logger& log,
+// manager does, inside another program. `source_dirs`: where sources file:///... may lie.
+Result<void> RunAllControllers(const Context& ctx, const std::string& kubeconfig,
+                               const std::vector<std::string>& source_dirs, const Logger& log,
                                MetricsRegistry& metrics);
 
 }  // namespace paddleop::cmd

@@ -6,7 +6,7 @@
 int main(int argc, char** argv) {
   // The node agent starts this program again for each container, as the process that looks after
   // it.
-  if (int code = 0; paddleop::standalone::node::ShimMain(argc, argv, &code)) return code;
+  paddleop::standalone::node::ShimMain(argc, argv);
   CLI::App app("Distributed Paddle training jobs and their data on Kubernetes", "paddle-operator");
   app.set_version_flag("--version", PADDLEOP_VERSION);
   app.require_subcommand(1);

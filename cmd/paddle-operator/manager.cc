@@ -44,7 +44,7 @@ struct Flags {
   std::string runtime_image = "paddlepaddle/samplefs:v0.5.0";
   std::string data_mount_path = "/mnt";
   std::vector<std::string> source_dirs;
-  std::size_t workers = 8;
+  std::size_t workers = 6;
   std::string log_level = "info";
   bool development = false;
   std::string ignored;
@@ -182,9 +182,11 @@ void AddFlags(CLI::App& app, Flags& flags) {
 
 }  // namespace
 
-Result<void> RunAllControllers(const Context& ctx, const std::string& kubeconfig, const Logger& log,
+Result<void> RunAllControllers(const Context& ctx, const std::string& kubeconfig,
+                               const std::vector<std::string>& source_dirs, const Logger& log,
                                MetricsRegistry& metrics) {
   Flags flags;
+  flags.source_dirs = source_dirs;
   flags.kubeconfig = kubeconfig;
   flags.controllers = {kPaddleJob, kSampleSet, kSampleJob};
   flags.metrics_address = "0";

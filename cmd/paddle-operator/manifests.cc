@@ -83,6 +83,25 @@ Result<std::vector<Json>> ParseDocuments(const std::string& file, const std::str
   return out;
 }
 
+bool IsText(const Json& object, const char* name, bool needed) {
+  return object.contains(name) ? object[name].is_string() : !needed;
+}
+
+// What the commands take for granted of an object.
+Result<void> CheckObject(const std::string& file, const Json& object) {
+  if (!object.is_object() || !IsText(object, "kind", true) || !IsText(object, "apiVersion", true)) {
+    return Fail(Code::kInvalid, "{}: a document has no apiVersion and kind", file);
+  }
+  if (!object.contains("metadata")) return {};
+  const Json& metadata = object["metadata"];
+  if (metadata.is_object() && IsText(metadata, "name", false) &&
+      IsText(metadata, "namespace", false)) {
+    return {};
+  }
+  return Fail(Code::kInvalid, "{}: metadata of a {} must be an object; its name is text", file,
+              object["kind"].get<std::string>());
+}
+
 }  // namespace
 
 Result<std::vector<Json>> ReadManifests(const std::vector<std::string>& files) {
@@ -91,11 +110,12 @@ Result<std::vector<Json>> ReadManifests(const std::vector<std::string>& files) {
     ASSIGN_OR_RETURN(const std::string text, ReadText(file));
     ASSIGN_OR_RETURN(std::vector<Json> documents, ParseDocuments(file, text));
     for (Json& document : documents) {
-      const bool object = document.is_object() && document.contains("kind") &&
-                          document["kind"].is_string() && document.contains("apiVersion");
-      if (!object) return Fail(Code::kInvalid, "{}: a document has no apiVersion and kind", file);
+      RETURN_IF_ERROR(CheckObject(file, document));
       if (document["kind"].get<std::string>().ends_with("List") && document.contains("items")) {
-        for (const Json& item : document["items"]) out.push_back(item);
+        for (const Json& item : document["items"]) {
+          RETURN_IF_ERROR(CheckObject(file, item));
+          out.push_back(item);
+        }
       } else {
         out.push_back(std::move(document));
       }

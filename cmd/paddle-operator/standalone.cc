@@ -1,4 +1,5 @@
 #include <malloc.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <iostream>
@@ -24,12 +25,40 @@ struct Flags {
   bool api_only = false;
   int nodes = 1;
   std::string network = "auto";
+  std::vector<std::string> source_dirs;
   std::string log_level = "warn";
 };
 
 int Failed(const Status& status) {
   std::cerr << "paddle-operator standalone: " << status.message() << "\n";
   return status.code() == Code::kInvalid ? 2 : 1;
+}
+
+void Warn(const std::string& text) { std::cerr << "paddle-operator standalone: " << text << "\n"; }
+
+// What this machine or user cannot do, each in one line that says what would help.
+void SayWhatIsMissing() {
+  if (::geteuid() != 0) {
+    Warn(
+        "not root: pods share this machine's files and get no volumes, so that no SampleSet can be "
+        "mounted; run it with sudo for all of it");
+  } else if (::access("/dev/fuse", R_OK | W_OK) != 0) {
+    Warn(
+        "no FUSE (/dev/fuse): no SampleSet can be mounted into pods; load it with 'modprobe fuse', "
+        "or give the container the device");
+  }
+}
+
+// What a user can do about a data directory that cannot be used.
+Status WithAdvice(Status status) {
+  if (status.code() == Code::kPermission) {
+    return Status(status.code(), status.message() + "; give a --data-dir that you may write to");
+  }
+  if (status.code() == Code::kNoSpace && !status.message().contains("free some")) {
+    return Status(status.code(),
+                  status.message() + "; free some space on that disk, or give another --data-dir");
+  }
+  return status;
 }
 
 // Controllers and node agent, until the context stops or one of them fails.
@@ -53,9 +82,11 @@ Result<void> RunParts(const Context& ctx, const Flags& flags,
     ran = RunNode(both, node, log, metrics);
     stop.request_stop();
   });
-  auto controlled = RunAllControllers(both, server.kubeconfig_file(), log, metrics);
+  auto controlled =
+      RunAllControllers(both, server.kubeconfig_file(), flags.source_dirs, log, metrics);
   stop.request_stop();
   agent.join();
+  if (ctx.Stopped()) return {};  // what was broken off by that is no failure
   if (!ran) return ran;
   return controlled;
 }
@@ -70,8 +101,10 @@ Result<void> Work(const Flags& flags, const Logger& log) {
   options.address = flags.address;
   options.port = flags.port;
   options.names = flags.names;
-  ASSIGN_OR_RETURN(const auto server,
-                   standalone::apiserver::ApiServer::Start(std::move(options), log, metrics));
+  const auto started = standalone::apiserver::ApiServer::Start(std::move(options), log, metrics);
+  if (!started) return std::unexpected(WithAdvice(started.error()));
+  const auto& server = *started;
+  if (!flags.api_only) SayWhatIsMissing();
   std::cout << "serving at " << server->url() << "\n"
             << "export KUBECONFIG=" << server->kubeconfig_file() << std::endl;
   if (flags.api_only) {
@@ -106,6 +139,8 @@ void AddStandalone(CLI::App& app, Run& run) {
                    "namespaces: a network for each pod (root); loopback: an address 127.x.y.z each")
       ->check(CLI::IsMember({"auto", "namespaces", "loopback"}))
       ->capture_default_str();
+  command->add_option("--source-dir", flags->source_dirs,
+                      "Directories that SampleSets may import from by file:///PATH");
   command->add_flag("--api-only", flags->api_only, "Run the API server alone");
   command->add_option("--log-level", flags->log_level, "debug, info, warn or error")
       ->capture_default_str();

@@ -26,6 +26,8 @@ struct FormatFlags {
   std::int64_t trash_days = 1;
   std::int64_t capacity_gib = 0;
   std::int64_t inodes = 0;
+  std::int64_t upload_limit = 0;
+  std::int64_t download_limit = 0;
   bool hash_prefix = false;
   bool force = false;
 };
@@ -63,6 +65,10 @@ Result<volume::Setting> MakeSetting(const FormatFlags& flags) {
     return paddleop::Fail(Code::kInvalid, "--capacity and --inodes cannot be negative");
   setting.capacity = static_cast<std::uint64_t>(flags.capacity_gib) << 30;
   setting.inodes = static_cast<std::uint64_t>(flags.inodes);
+  if (flags.upload_limit < 0 || flags.download_limit < 0)
+    return paddleop::Fail(Code::kInvalid, "--upload-limit and --download-limit cannot be negative");
+  setting.upload_limit = flags.upload_limit;
+  setting.download_limit = flags.download_limit;
   setting.hash_prefix = flags.hash_prefix;
   return setting;
 }
@@ -112,6 +118,10 @@ void AddFormat(Command& program, Tool& tool) {
                     "days to keep removed files; 0 removes at once");
   command.AddOption("--capacity", &flags->capacity_gib, "limit of the volume in GiB; 0 is none");
   command.AddOption("--inodes", &flags->inodes, "limit of files; 0 is none");
+  command.AddOption("--upload-limit", &flags->upload_limit,
+                    "megabits that each client may upload per second; 0 is no limit");
+  command.AddOption("--download-limit", &flags->download_limit,
+                    "megabits that each client may download per second; 0 is no limit");
   command.AddFlag("--hash-prefix", &flags->hash_prefix,
                   "spread keys by a hash, for stores that need it");
   command.AddFlag("--force", &flags->force, "replace the setting of an existing volume");

@@ -30,6 +30,30 @@ std::chrono::milliseconds Milliseconds(double seconds) {
   return std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1000));
 }
 
+Result<void> SetTransfer(const MountFlags& flags, volume::TransferOptions* transfer) {
+  ASSIGN_OR_RETURN(const double get, ParseSeconds("get-timeout", flags.get_timeout));
+  ASSIGN_OR_RETURN(const double put, ParseSeconds("put-timeout", flags.put_timeout));
+  if (get < 0.1 || put < 0.1) {
+    return paddleop::Fail(Code::kInvalid, "--get-timeout and --put-timeout must be at least 100ms");
+  }
+  transfer->get_timeout = Milliseconds(get);
+  transfer->put_timeout = Milliseconds(put);
+  if (flags.io_retries < 0 || flags.io_retries > 1000)
+    return paddleop::Fail(Code::kInvalid, "--io-retries goes from 0 to 1000");
+  transfer->retries = static_cast<int>(flags.io_retries);
+  const auto limit = [](const char* name, std::int64_t mbps,
+                        std::optional<std::int64_t>* target) -> Result<void> {
+    if (mbps < -1 || mbps > 1'000'000) {
+      return paddleop::Fail(Code::kInvalid, "--{} is {}; give megabits per second, 0 for no limit",
+                            name, mbps);
+    }
+    if (mbps >= 0) *target = mbps;
+    return {};
+  };
+  RETURN_IF_ERROR(limit("upload-limit", flags.upload_limit, &transfer->upload_mbps));
+  return limit("download-limit", flags.download_limit, &transfer->download_mbps);
+}
+
 Result<volume::VolumeOptions> MakeVolumeOptions(const MountFlags& flags,
                                                 const std::string& mount_point) {
   volume::VolumeOptions options;
@@ -53,6 +77,14 @@ Result<volume::VolumeOptions> MakeVolumeOptions(const MountFlags& flags,
   ASSIGN_OR_RETURN(const double io, ParseSeconds("io-timeout", flags.io_timeout));
   if (io < 1) return paddleop::Fail(Code::kInvalid, "--io-timeout must be at least 1s");
   options.vfs.io_timeout = Milliseconds(io);
+  RETURN_IF_ERROR(SetTransfer(flags, &options.transfer));
+  options.transfer.block_timeout = Milliseconds(io);
+  ASSIGN_OR_RETURN(const double heartbeat, ParseSeconds("heartbeat", flags.heartbeat));
+  if (heartbeat < 1 || heartbeat > 600)
+    return paddleop::Fail(Code::kInvalid, "--heartbeat goes from 1s to 10m");
+  options.heartbeat = Milliseconds(heartbeat);
+  options.background_jobs = !flags.no_background_jobs;
+  options.cache_full_writes = flags.cache_large_write;
   ASSIGN_OR_RETURN(options.cache, flags.cache.Options(/*use_default=*/true));
   // The kernel's page cache holds what programs have read; a second copy would push it out.
   options.cache.direct_reads = flags.read_only;
@@ -73,7 +105,7 @@ Result<fuse::MountOptions> MakeMountOptions(const MountFlags& flags,
   options.session.max_threads =
       flags.threads > 0 ? static_cast<std::size_t>(flags.threads) : threads;
   options.session.idle_threads = std::min(options.session.max_threads, cores * 2);
-  options.session.readahead_kib = 4096;
+  options.session.readahead_kib = 8192;
   auto& general = options.general;
   ASSIGN_OR_RETURN(general.attr_timeout, ParseSeconds("attr-cache", flags.attr_cache));
   ASSIGN_OR_RETURN(general.entry_timeout, ParseSeconds("entry-cache", flags.entry_cache));
@@ -89,6 +121,8 @@ Result<fuse::MountOptions> MakeMountOptions(const MountFlags& flags,
   options.refresh_interval = Milliseconds(refresh);
   ASSIGN_OR_RETURN(const double io, ParseSeconds("io-timeout", flags.io_timeout));
   options.data_set.io_timeout = Milliseconds(io);
+  options.data_set.io_retries = static_cast<int>(flags.io_retries);
+  options.data_set.prefetch = flags.prefetch != 0;
   ASSIGN_OR_RETURN(options.data_set.max_readahead,
                    ParseMebibytes("max-readahead", flags.max_readahead));
   options.data_set.fetch_threads =

@@ -29,7 +29,7 @@ struct Ignored {
   bool takes_value;
   const char* why;
 };
-constexpr std::array<Ignored, 14> kIgnored = {{
+constexpr std::array<Ignored, 28> kIgnored = {{
     {"no-usage-report", false, "nothing is ever reported"},
     {"backup-meta", true, "metadata is not backed up by mounts"},
     {"backup-skip-trash", false, "metadata is not backed up by mounts"},
@@ -44,31 +44,54 @@ constexpr std::array<Ignored, 14> kIgnored = {{
     {"cache-scan-interval", true, "the cache directory is its own index"},
     {"cache-partial-only", false, "whole blocks are cached"},
     {"max-deletes", true, "deletion has one thread"},
+    {"no-syslog", false, "the log never goes to syslog"},
+    {"disable-transparent-hugepage", false, "memory comes and goes in blocks"},
+    {"max-fuse-io", true, "requests are as large as the kernel makes them, up to 1 MiB"},
+    {"skip-dir-mtime", true, "times of directories are always kept"},
+    {"fast-statfs", false, "the volume's counters are asked"},
+    {"readdir-cache", false, "data-set mode keeps listings anyway, general mode never"},
+    {"max-stage-write", true, "data is uploaded before close returns"},
+    {"upload-hours", true, "data is uploaded before close returns"},
+    {"cache-mode", true, "cached blocks are the owner's alone"},
+    {"cache-eviction", true, "the cache stops admitting when it is full"},
+    {"cache-expire", true, "cached blocks stay until they are cleared"},
+    {"custom-labels", true, "metrics have no labels of the user's"},
+    {"consul", true, "mounts register nowhere"},
+    {"atime-mode", true, "reading does not change the access time"},
 }};
 
 struct Setting {
   bool flag = false;
-  std::function<void(const std::string&)> set;
+  std::function<bool(const std::string&)> set;  // false if it does not take the value
 };
 
 // Our flags by name without dashes, as they may come in -o.
 std::map<std::string, Setting> ByName(MountFlags* f) {
   const auto text = [](std::string* target) {
-    return Setting{.flag = false, .set = [target](const std::string& v) { *target = v; }};
+    return Setting{.flag = false, .set = [target](const std::string& v) {
+                     *target = v;
+                     return true;
+                   }};
   };
   const auto number = [](std::int64_t* target) {
     return Setting{.flag = false, .set = [target](const std::string& v) {
-                     std::from_chars(v.data(), v.data() + v.size(), *target);
+                     const char* const end = v.data() + v.size();
+                     const auto parsed = std::from_chars(v.data(), end, *target);
+                     return parsed.ec == std::errc() && parsed.ptr == end;
                    }};
   };
   const auto list = [](std::vector<std::string>* target) {
-    return Setting{.flag = false, .set = [target](const std::string& v) { target->push_back(v); }};
+    return Setting{.flag = false, .set = [target](const std::string& v) {
+                     target->push_back(v);
+                     return true;
+                   }};
   };
   const auto flag = [](bool* target) {
-    return Setting{.flag = true, .set = [target](const std::string&) { *target = true; }};
+    return Setting{.flag = true, .set = [target](const std::string&) { return *target = true; }};
   };
   return {{"read-only", flag(&f->read_only)},
           {"subdir", text(&f->subdir)},
+          {"sub-dir", text(&f->subdir)},
           {"attr-cache", text(&f->attr_cache)},
           {"entry-cache", text(&f->entry_cache)},
           {"dir-entry-cache", text(&f->dir_entry_cache)},
@@ -81,6 +104,11 @@ std::map<std::string, Setting> ByName(MountFlags* f) {
           {"get-timeout", text(&f->get_timeout)},
           {"put-timeout", text(&f->put_timeout)},
           {"io-timeout", text(&f->io_timeout)},
+          {"io-retries", number(&f->io_retries)},
+          {"upload-limit", number(&f->upload_limit)},
+          {"download-limit", number(&f->download_limit)},
+          {"prefetch", number(&f->prefetch)},
+          {"cache-large-write", flag(&f->cache_large_write)},
           {"cache-dir", list(&f->cache.directories)},
           {"cache-size", list(&f->cache.sizes)},
           {"free-space-ratio", list(&f->cache.free_space_ratios)},
@@ -123,7 +151,8 @@ Result<void> ApplyOne(const std::string& option, const std::map<std::string, Set
     return Fail(Code::kInvalid, "mount option \"{}\" {}", name,
                 known->second.flag ? "takes no value" : "needs a value");
   }
-  known->second.set(value);
+  if (!known->second.set(value))
+    return Fail(Code::kInvalid, "mount option \"{}\" is \"{}\"; give a number", name, value);
   return {};
 }
 
@@ -153,11 +182,25 @@ void AddMountFlags(Command& command, MountFlags* f) {
                   "let the kernel gather small writes; for a volume with one writer");
   command.AddOption("--heartbeat", &f->heartbeat, "how often the mount tells that it is alive");
   command.AddFlag("--no-bgjob", &f->no_background_jobs, "leave cleaning up to other clients");
-  command.AddOption("--get-timeout", &f->get_timeout, "for one download");
-  command.AddOption("--put-timeout", &f->put_timeout, "for one upload");
+  command.AddOption("--get-timeout", &f->get_timeout,
+                    "a download that takes longer is given up and tried again");
+  command.AddOption("--put-timeout", &f->put_timeout,
+                    "an upload that takes longer is given up and tried again");
   command.AddOption("--io-timeout", &f->io_timeout,
                     "how long a read or write is tried before it fails");
+  command.AddOption("--io-retries", &f->io_retries,
+                    "how often a failed request is repeated; 0: as long as --io-timeout lasts");
+  command.AddOption("--upload-limit", &f->upload_limit,
+                    "megabits uploaded per second, 0 for no limit (default: as the volume says)");
+  command.AddOption("--download-limit", &f->download_limit,
+                    "megabits downloaded per second, 0 for no limit (default: as the volume says)");
+  command.AddOption("--prefetch", &f->prefetch,
+                    "data-set mode: 0 fetches no packs ahead of their use; how many it fetches "
+                    "else depends on their use");
   f->cache.Add(command);
+  command.AddFlag(
+      "--cache-large-write", &f->cache_large_write,
+      "keep full blocks in the cache when they are written, not only when they are read");
   command.AddOption("--max-uploads", &f->max_uploads, "uploads at the same time");
   command.AddOption("--max-downloads", &f->max_downloads, "downloads at the same time");
   command.AddOption("--buffer-size", &f->buffer_size, "memory for data on its way, in MiB");

@@ -32,6 +32,11 @@ struct MountFlags {
   std::string get_timeout = "60s";
   std::string put_timeout = "60s";
   std::string io_timeout = "60s";
+  std::int64_t io_retries = 0;
+  std::int64_t upload_limit = -1;  // not given
+  std::int64_t download_limit = -1;
+  std::int64_t prefetch = 1;
+  bool cache_large_write = false;
   CacheFlags cache;
   std::int64_t max_uploads = 20;
   std::int64_t max_downloads = 32;

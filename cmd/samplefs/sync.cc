@@ -26,7 +26,7 @@ struct SyncFlags {
   std::string part;
   std::string report;
   std::string state_dir;
-  std::int64_t threads = 32;
+  std::int64_t threads = 64;
   std::int64_t bwlimit = 0;
   bool no_https = false;
   data::ImportOptions import;

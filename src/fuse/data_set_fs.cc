@@ -188,11 +188,8 @@ void OnReadDirPlus(fuse_req_t request, fuse_ino_t ino, std::size_t size, off_t o
 
 void OnStatFs(fuse_req_t request, fuse_ino_t ino) {
   State& state = State::Of(request);
-  auto call = std::make_unique<Call>(state.env, request, Op::kStatFs, ino);
-  state.data.GetStatFs([call = std::move(call)](Result<volume::StatFs> usage) {
-    if (!usage) return call->Error(usage.error());
-    call->ReplyStatFs(*usage);
-  });
+  Call call(state.env, request, Op::kStatFs, ino);
+  call.ReplyStatFs(state.data.GetStatFs());
 }
 
 // A data set has no extended attributes; programs that look for them should not cost requests.

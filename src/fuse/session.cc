@@ -91,7 +91,6 @@ class Session::State {
     struct sigaction action = {};
     action.sa_handler = OnWake;
     sigaction(kWakeSignal, &action, nullptr);
-    SetReadAhead();
     return {};
   }
 
@@ -183,6 +182,8 @@ class Session::State {
       }
       if (--idle_ == 0) Spawn();
       fuse_session_process_buf(session_, &buffer);
+      // The answer to the first request, which is INIT, sets the kernel's default once more.
+      if (!greeted_.exchange(true)) SetReadAhead();
       if (++idle_ > options_.idle_threads && Superfluous(self)) break;
     }
     ::free(buffer.mem);
@@ -221,6 +222,7 @@ class Session::State {
   fuse_session* session_ = nullptr;
   std::optional<unsigned> minor_;  // of the mounted device
   std::atomic<bool> stopped_{false};
+  std::atomic<bool> greeted_{false};
   std::atomic<std::size_t> idle_{0};  // threads that wait for a request
   Mutex mutex_;
   CondVar ended_;

@@ -41,6 +41,11 @@ TEST(MountCommand, SaysInOneLineWhatIsWrong) {
   ExpectLine({"mount", "redis://127.0.0.1:1/0", dir + "/m"}, 1, {"127.0.0.1:1"});
   ExpectLine({"mount", dir + "/m", dir + "/m"}, 1, {"VOLUME", "mount point"});
   ExpectLine({"mount", url, dir + "/m", "-o", "cache-siez=3"}, 2, {"cache-siez"});
+  ExpectLine({"mount", url, dir + "/m", "-o", "prefetch=many"}, 2, {"prefetch", "many"});
+  ExpectLine({"mount", url, dir + "/m", "--get-timeout", "0"}, 1, {"--get-timeout"});
+  ExpectLine({"mount", url, dir + "/m", "--io-retries", "-1"}, 1, {"--io-retries"});
+  ExpectLine({"mount", url, dir + "/m", "--download-limit", "-5"}, 1, {"--download-limit", "-5"});
+  ExpectLine({"mount", url, dir + "/m", "--heartbeat", "1h"}, 1, {"--heartbeat"});
   ExpectLine({"mount", url, dir + "/m", "--attr-cache", "soon"}, 1, {"--attr-cache", "soon"});
   ExpectLine({"mount", url, dir + "/m", "--subdir", "/nowhere"}, 1, {"--subdir /nowhere"});
   ExpectLine({"mount", url, dir + "/m", "--metrics", "nonsense"}, 1, {"--metrics", "nonsense"});
@@ -80,6 +85,43 @@ TEST(MountCommand, MountsFromAnFstabLine) {
   EXPECT_EQ(gone->exit_code, 0) << gone->err;
 }
 
+TEST(MountCommand, KeepsToTheBandwidthOfTheVolumeOrItsOwn) {
+  // 16 Mbps: two megabytes a second.
+  auto volume = TestVolume::Make(Engine::kSqlite, {"--download-limit", "16"});
+  ASSERT_OK(volume);
+  const std::string content = Pattern(9 << 20, 1);
+  const auto seconds_to_read = [&](const std::string& name) {
+    const auto begin = std::chrono::steady_clock::now();
+    auto read = ReadWhole(name);
+    EXPECT_OK(read);
+    EXPECT_TRUE(!read || *read == content);
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  };
+  {
+    auto mount = TestMount::Make(**volume, {"--upload-limit", "24"});
+    ASSERT_OK(mount);
+    const auto begin = std::chrono::steady_clock::now();
+    ASSERT_OK(WriteWhole((*mount)->File("f"), content));
+    EXPECT_GT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(1));
+    ASSERT_OK((*mount)->Unmount());
+  }
+  const auto fresh = [&](const char* name) {
+    return std::vector<std::string>{"--read-only", "--cache-dir", (*volume)->dir() + "/" + name};
+  };
+  double limited = 0;
+  {
+    auto mount = TestMount::Make(**volume, fresh("cache1"));
+    ASSERT_OK(mount);
+    limited = seconds_to_read((*mount)->File("f"));
+  }
+  EXPECT_GT(limited, 2);
+  auto options = fresh("cache2");
+  options.insert(options.end(), {"-o", "download-limit=0,io-retries=3,prefetch=1,get-timeout=5"});
+  auto mount = TestMount::Make(**volume, options);
+  ASSERT_OK(mount);
+  EXPECT_LT(seconds_to_read((*mount)->File("f")), limited);
+}
+
 TEST(MountCommand, StatusMetricsAndOtherCommandsByMountPoint) {
   auto volume = TestVolume::Make(Engine::kRedis);
   ASSERT_OK(volume);
@@ -103,6 +145,9 @@ TEST(MountCommand, StatusMetricsAndOtherCommandsByMountPoint) {
   const std::string path = fmt::format("/run/samplefs/{}.sock", minor(root.st_dev));
   ASSERT_EQ(::stat(path.c_str(), &socket), 0) << path;
   EXPECT_EQ(socket.st_mode & 0077, 0u) << "only its owner may connect";
+  auto ahead = ReadWhole(fmt::format("/sys/class/bdi/0:{}/read_ahead_kb", minor(root.st_dev)));
+  ASSERT_OK(ahead);
+  EXPECT_EQ(*ahead, "8192\n") << "the kernel reads ahead in large steps";
 }
 
 TEST(MountCommand, TheAccessLogShowsRequestsAsTheyCome) {

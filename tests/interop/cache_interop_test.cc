@@ -30,12 +30,13 @@ class CacheInterop : public ::testing::Test {
                              dir_.File("store") + "/", "--trash-days", "0"}));
   }
 
-  std::unique_ptr<Volume> Open() {
+  std::unique_ptr<Volume> Open() { return Open({cache_}); }
+  std::unique_ptr<Volume> Open(const std::vector<std::string>& paths) {
+    volume::CacheOptions cache;
+    for (const std::string& path : paths)
+      cache.directories.push_back({.path = path, .free_space_ratio = 0.001});
     auto opened =
-        Volume::Open(ctx_, url_,
-                     {.memory_cache_bytes = 0,
-                      .cache = {.directories = {{.path = cache_, .free_space_ratio = 0.001}}}},
-                     log_, metrics_);
+        Volume::Open(ctx_, url_, {.memory_cache_bytes = 0, .cache = cache}, log_, metrics_);
     EXPECT_OK(opened);
     return opened ? *std::move(opened) : nullptr;
   }
@@ -129,6 +130,44 @@ TEST_F(CacheInterop, WhatWePinnedIsAHitForThemAndStays) {
     ASSERT_OK(check);
     EXPECT_EQ(check->progress.cached_blocks, 8u);
   }
+}
+
+TEST_F(CacheInterop, EachFindsTheOthersBlocksInSeveralDirectories) {
+  const std::vector<std::string> paths = {dir_.File("c1"), dir_.File("c2"), dir_.File("c3")};
+  const std::vector<std::string> options = {
+      "--cache-dir", paths[0] + ":" + paths[1] + ":" + paths[2], "--free-space-ratio", "0.001"};
+  constexpr int kFiles = 24;
+  {
+    auto mount = Mount();
+    WriteFiles(mount->path(), kFiles);
+  }
+  const auto read_theirs = [&] {
+    auto mount = Mount(options);
+    HideStore();
+    for (int i = 0; i < kFiles; ++i)
+      EXPECT_EQ(ReadAll(mount->path() + "/f" + std::to_string(i)), Content(i));
+    ShowStore();
+  };
+  const auto warm = [&] {
+    auto volume = Open(paths);
+    auto warmup = LoadWarmup(ctx_, *volume, {});
+    ASSERT_OK(warmup);
+    auto report = RunWarmup(ctx_, *volume, warmup->plan, {});
+    ASSERT_OK(report);
+    for (const auto& status : volume->disk_cache()->Status())
+      EXPECT_GT(status.blocks, 0u) << status.directory.path;
+  };
+  // We are first, and name the directories.
+  warm();
+  read_theirs();
+  // They are, and we put blocks where they would.
+  for (const std::string& path : paths) fs::remove_all(path);
+  {
+    auto mount = Mount(options);
+    ASSERT_OK(juicefs_->Run({"warmup", mount->path() + "/f0"}));
+  }
+  warm();
+  read_theirs();
 }
 
 TEST_F(CacheInterop, BothUseTheDirectoryAtTheSameTime) {

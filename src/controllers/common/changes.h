@@ -46,6 +46,16 @@ struct ChangeNote {
   bool operator==(const ChangeNote&) const = default;
 };
 
+// Whom the objects of a plan belong to.
+struct ChangeOwner {
+  std::string what;  // as in "this job"
+  std::function<bool(const kube::RawObject& object)> owns;
+};
+// It owns what carries the label.
+ChangeOwner OwnerByLabel(std::string what, std::string label, std::string uid);
+// It owns what it controls.
+ChangeOwner OwnerByReference(std::string what, std::string uid);
+
 // Carries steps out. What a step holds happens in parallel; the next step waits for it.
 //
 // Thread-safe.
@@ -57,18 +67,17 @@ class ChangeApplier {
   ChangeApplier(kube::ClusterClient& client, ThreadPool& pool, Learn learn);
 
   // The first failure, after everything that was started has ended. kAlreadyExists: an object of
-  // that name exists and belongs to somebody else (its label `owner_label` is not `owner_uid`). An
-  // object of ours that exists already, or is gone already, is no failure.
-  Result<void> Apply(const Context& ctx, const std::string& owner_label,
-                     const std::string& owner_uid, const std::vector<ChangeStep>& steps);
+  // that name exists and belongs to somebody else. An object of the owner's that exists already, or
+  // is gone already, is no failure.
+  Result<void> Apply(const Context& ctx, const ChangeOwner& owner,
+                     const std::vector<ChangeStep>& steps);
 
   // Runs the tasks on the pool, the last one here; the first failure.
   using Task = std::function<Result<void>()>;
   Result<void> RunAll(const Context& ctx, std::vector<Task> tasks);
 
  private:
-  Result<void> CreateOne(const Context& ctx, const std::string& owner_label,
-                         const std::string& owner_uid, const CreateObject& create);
+  Result<void> CreateOne(const Context& ctx, const ChangeOwner& owner, const CreateObject& create);
   Result<void> PatchOne(const Context& ctx, const PatchObject& patch);
   Result<void> DeleteOne(const Context& ctx, const DeleteObject& remove);
 

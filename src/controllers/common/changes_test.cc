@@ -40,7 +40,7 @@ TEST_F(ChangesTest, WritesWhatIsWantedAndLearnsTheAnswers) {
   second.patches.push_back({api::ConfigMap::kType, {"n", "a"}, R"({"data":{"k":"v"}})", ""});
   second.deletes.push_back({api::ConfigMap::kType, {"n", "b"}, "", false});
   second.deletes.push_back({api::ConfigMap::kType, {"n", "gone"}, "", false});
-  ASSERT_OK(applier_.Apply(ctx_, "owner", "u", {first, second}));
+  ASSERT_OK(applier_.Apply(ctx_, OwnerByLabel("this set", "owner", "u"), {first, second}));
   EXPECT_EQ(learned_, (std::set<std::string>{"a", "b", "c"}));
   EXPECT_EQ(cluster_.size(api::ConfigMap::kType), 2u);
 }
@@ -49,9 +49,11 @@ TEST_F(ChangesTest, C8_AnObjectOfSomebodyElseIsRefusedNotUsed) {
   ASSERT_OK(cluster_.Create(ctx_, api::ConfigMap::kType, "n", Map("a", "other").json));
   ChangeStep step;
   step.creates.push_back(Map("a", "u"));
-  EXPECT_CODE(applier_.Apply(ctx_, "owner", "u", {step}), Code::kAlreadyExists);
+  EXPECT_CODE(applier_.Apply(ctx_, OwnerByLabel("this set", "owner", "u"), {step}),
+              Code::kAlreadyExists);
   EXPECT_TRUE(learned_.empty());
-  EXPECT_OK(applier_.Apply(ctx_, "owner", "other", {step})) << "our own is an answer";
+  EXPECT_OK(applier_.Apply(ctx_, OwnerByLabel("this set", "owner", "other"), {step}))
+      << "our own is an answer";
 }
 
 }  // namespace

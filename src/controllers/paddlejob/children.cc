@@ -1,5 +1,7 @@
 #include "controllers/paddlejob/children.h"
 
+#include <algorithm>
+
 #include "controllers/paddlejob/names.h"
 
 namespace paddleop::controllers::paddlejob {
@@ -21,8 +23,24 @@ Result<api::Pod> DecodePod(std::string_view json) {
                 [](const auto& entry) { return !entry.first.starts_with("paddlepaddle.org/"); });
   pod.metadata.labels.clear();
   pod.metadata.finalizers.clear();
+  pod.metadata.generate_name.clear();
+  std::erase_if(pod.metadata.owner_references,
+                [](const api::OwnerReference& owner) { return !owner.controller; });
+  for (auto& owner : pod.metadata.owner_references) owner.api_version.clear();
   pod.service_account.clear();
   return pod;
+}
+
+// The rest of the environment follows from the job.
+Result<api::ConfigMap> DecodeConfigMap(std::string_view json) {
+  ASSIGN_OR_RETURN(auto config_map, api::ParseAs<api::ConfigMap>(json));
+  std::erase_if(config_map.data, [](const auto& entry) {
+    return std::ranges::find(kAddressLists, entry.first) == std::end(kAddressLists);
+  });
+  std::erase_if(config_map.metadata.annotations,
+                [](const auto& entry) { return !entry.first.starts_with("paddlepaddle.org/"); });
+  config_map.metadata.labels.clear();
+  return config_map;
 }
 
 template <class T>
@@ -43,8 +61,8 @@ Children::Children(const std::string& ns, bool volcano, kube::ClusterClient& cli
     : pods(Labelled(api::Pod::kType, ns, kResTypeLabel), DecodePod, client, log, metrics, clock),
       services(Labelled(api::Service::kType, ns, kResTypeLabel), api::ParseAs<api::Service>, client,
                log, metrics, clock),
-      config_maps(Labelled(api::ConfigMap::kType, ns, kResNameLabel), api::ParseAs<api::ConfigMap>,
-                  client, log, metrics, clock) {
+      config_maps(Labelled(api::ConfigMap::kType, ns, kResNameLabel), DecodeConfigMap, client, log,
+                  metrics, clock) {
   pods.AddIndex(kByOwner, kube::ControllerUid);
   services.AddIndex(kByOwner, kube::ControllerUid);
   if (volcano) {

@@ -4,7 +4,7 @@
 
 #include <fmt/format.h>
 
-#include "controllers/paddlejob/apply.h"
+#include "controllers/common/changes.h"
 #include "controllers/paddlejob/children.h"
 #include "controllers/paddlejob/etcd.h"
 #include "controllers/paddlejob/names.h"
@@ -32,7 +32,10 @@ struct JobController::State {
         etcd(std::move(store)),
         pool({.name = "job-writes", .threads = settings.parallel_writes, .queue_limit = 4096}),
         events(EventOptions(), client, log, metrics, clock),
-        applier(client, children, pool),
+        applier(client, pool,
+                [this](const api::ResourceType& type, const kube::RawObject& raw) {
+                  children.Learn(type, raw);
+                }),
         reconciler({.volcano = settings.volcano, .etcd_servers = settings.etcd_servers},
                    {.client = client,
                     .caches = shared,
@@ -89,7 +92,7 @@ struct JobController::State {
   std::unique_ptr<Etcd> etcd;
   ThreadPool pool;
   kube::EventRecorder events;
-  Applier applier;
+  ChangeApplier applier;
   JobReconciler reconciler;
   kube::Controller controller;
 };

@@ -18,8 +18,8 @@ struct ControllerSettings {
   std::vector<std::string> etcd_servers;
   int first_port = 35000;  // of Host jobs
   int last_port = 65000;
-  std::size_t workers = 8;           // jobs reconciled at a time
-  std::size_t parallel_writes = 24;  // requests of all of them
+  std::size_t workers = 6;           // jobs reconciled at a time
+  std::size_t parallel_writes = 10;  // requests of all of them
 
   // kInvalid names the field and what it may be.
   Result<void> Validate() const;

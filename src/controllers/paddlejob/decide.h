@@ -14,14 +14,4 @@ namespace paddleop::controllers::paddlejob {
 // have no ConfigMap, and pods come and go.
 Plan Decide(const Settings& settings, const Observed& seen);
 
-// Condition types and reasons, which programs may rely on.
-namespace condition {
-inline constexpr char kAccepted[] = "Accepted";    // the spec can be carried out
-inline constexpr char kDataReady[] = "DataReady";  // the SampleSet is as waitFor wants it; latched
-inline constexpr char kRunning[] = "Running";      // the reason says what is missing
-inline constexpr char kSuspended[] = "Suspended";
-inline constexpr char kCompleted[] = "Completed";
-inline constexpr char kFailed[] = "Failed";
-}  // namespace condition
-
 }  // namespace paddleop::controllers::paddlejob

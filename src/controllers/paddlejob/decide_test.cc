@@ -27,7 +27,7 @@ std::string Collective(int workers, std::string_view more = "") {
 std::string Servers(int ps, int workers, std::string_view more = "") {
   return fmt::format(R"({{"ps":{},"worker":{}{}}})", Role(ps), Role(workers), more);
 }
-auto Reason(const std::string& reason) { return Field(&Note::reason, reason); }
+auto Reason(const std::string& reason) { return Field(&ChangeNote::reason, reason); }
 
 std::string ConditionOf(World& world, const char* type) {
   const auto* found = api::FindCondition(world.status().conditions, type);
@@ -97,9 +97,9 @@ TEST(Decide, AFailedPodFailsTheJob) {
   EXPECT_EQ(world.status().phase, "Failed");
   EXPECT_EQ(world.status().worker->failed, 1);
   EXPECT_TRUE(world.status().completion_time.has_value());
-  EXPECT_THAT(
-      world.notes,
-      Contains(Field(&Note::message, HasSubstr("j-worker-1: container c exited with 3 (Error)"))));
+  EXPECT_THAT(world.notes,
+              Contains(Field(&ChangeNote::message,
+                             HasSubstr("j-worker-1: container c exited with 3 (Error)"))));
   EXPECT_EQ(world.PodNames().size(), 2u);
 }
 

@@ -139,7 +139,7 @@ TEST(Findings, J5AFullOrDeadNodeDoesNotHoldAWorkerForEver) {
   // The dead node is not required from the start.
   EXPECT_TRUE(world.PodJson("j-worker-1")["spec"]["affinity"]["nodeAffinity"].contains(
       std::string(kPreferred)));
-  EXPECT_THAT(world.notes, Contains(Field(&Note::reason, "AffinityRelaxed")));
+  EXPECT_THAT(world.notes, Contains(Field(&ChangeNote::reason, "AffinityRelaxed")));
   // The full node is, for a while.
   EXPECT_TRUE(world.PodJson("j-worker-0")["spec"]["affinity"]["nodeAffinity"].contains(
       std::string(kRequired)));
@@ -235,7 +235,7 @@ TEST(Findings, J11TheConfigMapFollowsScaling) {
             world.FindPod("j-worker-0")->pod_ip + ":2379");
   EXPECT_EQ(world.status().mode, "Single");
   EXPECT_THAT(world.notes,
-              Contains(Field(&Note::message, HasSubstr("scaled from worker=2 to worker=4"))));
+              Contains(Field(&ChangeNote::message, HasSubstr("scaled from worker=2 to worker=4"))));
 }
 
 TEST(Findings, J12DualStackAndIpv6) {
@@ -246,7 +246,7 @@ TEST(Findings, J12DualStackAndIpv6) {
   world.Settle();
   EXPECT_EQ(world.config_map(), nullptr);
   EXPECT_THAT(world.notes,
-              Contains(Field(&Note::message, HasSubstr("set spec.intranet to Service"))));
+              Contains(Field(&ChangeNote::message, HasSubstr("set spec.intranet to Service"))));
   world.FindPod("j-worker-0")->pod_ips = {"fd00::5", "10.0.0.5"};
   world.Settle();
   ASSERT_NE(world.config_map(), nullptr);

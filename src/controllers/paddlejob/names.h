@@ -13,6 +13,10 @@
 
 namespace paddleop::controllers::paddlejob {
 
+// Everybody's addresses, as the ConfigMap of a job lists them.
+inline constexpr const char* kAddressLists[] = {
+    "PADDLE_PSERVERS_IP_PORT_LIST", "PADDLE_TRAINER_ENDPOINTS", "PADDLE_HETER_ENDPOINTS"};
+
 enum class Role : std::uint8_t { kPs, kWorker, kHeter };
 // In the order in which pods are created and phases judged.
 inline constexpr std::array<Role, 3> kRoles = {Role::kPs, Role::kWorker, Role::kHeter};

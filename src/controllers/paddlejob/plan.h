@@ -12,8 +12,19 @@
 #include "api/batch/sample_set.h"
 #include "api/core/objects.h"
 #include "api/core/pod.h"
+#include "controllers/common/changes.h"
 
 namespace paddleop::controllers::paddlejob {
+
+// Condition types and reasons, which programs may rely on.
+namespace condition {
+inline constexpr char kAccepted[] = "Accepted";    // the spec can be carried out
+inline constexpr char kDataReady[] = "DataReady";  // the SampleSet is as waitFor wants it; latched
+inline constexpr char kRunning[] = "Running";      // the reason says what is missing
+inline constexpr char kSuspended[] = "Suspended";
+inline constexpr char kCompleted[] = "Completed";
+inline constexpr char kFailed[] = "Failed";
+}  // namespace condition
 
 struct Settings {
   bool volcano = false;                   // --scheduling=volcano
@@ -34,39 +45,6 @@ struct Observed {
   api::Time now{};
 };
 
-struct Create {
-  api::ResourceType type;
-  std::string name;
-  std::string json;
-};
-struct Patch {
-  api::ResourceType type;
-  std::string name;
-  std::string json;  // merge patch
-};
-struct Delete {
-  api::ResourceType type;
-  std::string name;
-  std::string uid;
-};
-
-// Things that may happen at the same time.
-struct Step {
-  std::vector<Delete> deletes;
-  std::vector<Create> creates;
-  std::vector<Patch> patches;
-
-  bool empty() const { return deletes.empty() && creates.empty() && patches.empty(); }
-};
-
-struct Note {
-  bool warning = false;
-  std::string reason;
-  std::string message;
-
-  bool operator==(const Note&) const = default;
-};
-
 struct Plan {
   api::PaddleJobStatus status;
   // The status says which gang the steps are about, or that the job is over: store it before they
@@ -74,8 +52,8 @@ struct Plan {
   bool status_first = false;
   // Merge patch of the job's own metadata; before the steps.
   std::string job_patch;
-  std::vector<Step> steps;  // one after the other
-  std::vector<Note> notes;  // events, once everything is done
+  std::vector<ChangeStep> steps;  // one after the other
+  std::vector<ChangeNote> notes;  // events, once everything is done
   bool delete_job = false;
   // Number of workers to announce under the job's np key in etcd; -1 removes the key.
   std::optional<int> elastic_np;

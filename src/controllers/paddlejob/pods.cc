@@ -174,8 +174,8 @@ Result<void> AddResources(const Json& container, std::int32_t times,
 
 }  // namespace
 
-Result<Create> BuildPod(const Settings& settings, const api::PaddleJob& job, Place place,
-                        std::int32_t gang, const DataPlacement& data) {
+Result<CreateObject> BuildPod(const Settings& settings, const api::PaddleJob& job, Place place,
+                              std::int32_t gang, const DataPlacement& data) {
   ASSIGN_OR_RETURN(Json pod, ReadTemplate(job, place.role));
   pod["apiVersion"] = "v1";
   pod["kind"] = "Pod";
@@ -194,10 +194,10 @@ Result<Create> BuildPod(const Settings& settings, const api::PaddleJob& job, Pla
   if (settings.volcano && !NamesOtherScheduler(job)) SetVolcano(job, place.role, pod);
   if (job.spec.sample_set_ref && place.role == Role::kWorker)
     SetData(*job.spec.sample_set_ref, data, pod);
-  return Create{api::Pod::kType, name, api::DumpJson(pod)};
+  return CreateObject{api::Pod::kType, {job.metadata.ns, name}, api::DumpJson(pod)};
 }
 
-Create BuildService(const api::PaddleJob& job, Place place) {
+CreateObject BuildService(const api::PaddleJob& job, Place place) {
   const std::string name = PodName(job.metadata.name, place.role, place.index);
   Json ports = Json::array();
   for (int i = 0; i < kPortsPerPod; ++i) {
@@ -219,7 +219,7 @@ Create BuildService(const api::PaddleJob& job, Place place) {
         {"publishNotReadyAddresses", true},
         {"selector", {{kResNameLabel, name}}},
         {"ports", std::move(ports)}}}};
-  return {api::Service::kType, name, api::DumpJson(service)};
+  return {api::Service::kType, {job.metadata.ns, name}, api::DumpJson(service)};
 }
 
 std::string ReplicasText(const api::PaddleJobSpec& spec) {
@@ -231,8 +231,8 @@ std::string ReplicasText(const api::PaddleJobSpec& spec) {
   return out;
 }
 
-Create BuildConfigMap(const api::PaddleJob& job, std::int32_t gang, const api::StringMap& data,
-                      const std::string& members) {
+CreateObject BuildConfigMap(const api::PaddleJob& job, std::int32_t gang,
+                            const api::StringMap& data, const std::string& members) {
   Json metadata = ChildMetadata(api::PaddleJob::kType, job.metadata, job.metadata.name,
                                 {{std::string(kResNameLabel), job.metadata.name}});
   metadata["annotations"] = {{kGangAnnotation, std::to_string(gang)},
@@ -244,7 +244,7 @@ Create BuildConfigMap(const api::PaddleJob& job, std::int32_t gang, const api::S
                            {"kind", "ConfigMap"},
                            {"metadata", std::move(metadata)},
                            {"data", std::move(values)}};
-  return {api::ConfigMap::kType, job.metadata.name, api::DumpJson(config_map)};
+  return {api::ConfigMap::kType, job.metadata.Key(), api::DumpJson(config_map)};
 }
 
 std::int32_t MinMember(const api::PaddleJob& job) {
@@ -252,7 +252,7 @@ std::int32_t MinMember(const api::PaddleJob& job) {
   return policy && policy->min_available ? *policy->min_available : TotalReplicas(job.spec);
 }
 
-Result<Create> BuildPodGroup(const api::PaddleJob& job) {
+Result<CreateObject> BuildPodGroup(const api::PaddleJob& job) {
   std::map<std::string, api::Quantity> sum;
   for (const Role role : kRoles) {
     const std::int32_t replicas = Replicas(job.spec, role);
@@ -282,7 +282,7 @@ Result<Create> BuildPodGroup(const api::PaddleJob& job) {
       {"kind", api::PodGroup::kType.kind},
       {"metadata", ChildMetadata(api::PaddleJob::kType, job.metadata, job.metadata.name, {})},
       {"spec", std::move(spec)}};
-  return Create{api::PodGroup::kType, job.metadata.name, api::DumpJson(group)};
+  return CreateObject{api::PodGroup::kType, job.metadata.Key(), api::DumpJson(group)};
 }
 
 bool NamesOtherScheduler(const api::PaddleJob& job) {

@@ -22,15 +22,15 @@ struct DataPlacement {
 
 // A pod: its template with name, labels, environment and whatever the job's settings add.
 // Everything else in the template stays as it is. kInvalid if the template is no pod template.
-Result<Create> BuildPod(const Settings& settings, const api::PaddleJob& job, Place place,
-                        std::int32_t gang, const DataPlacement& data);
+Result<CreateObject> BuildPod(const Settings& settings, const api::PaddleJob& job, Place place,
+                              std::int32_t gang, const DataPlacement& data);
 
-Create BuildService(const api::PaddleJob& job, Place place);
-Create BuildConfigMap(const api::PaddleJob& job, std::int32_t gang, const api::StringMap& data,
-                      const std::string& members);
+CreateObject BuildService(const api::PaddleJob& job, Place place);
+CreateObject BuildConfigMap(const api::PaddleJob& job, std::int32_t gang,
+                            const api::StringMap& data, const std::string& members);
 // Volcano's gang: as many members and resources as the job has, unless schedulingPolicy says
 // otherwise.
-Result<Create> BuildPodGroup(const api::PaddleJob& job);
+Result<CreateObject> BuildPodGroup(const api::PaddleJob& job);
 std::int32_t MinMember(const api::PaddleJob& job);
 
 // Does any role's template ask for a scheduler other than volcano?

@@ -5,16 +5,18 @@
 #include <nlohmann/json.hpp>
 
 #include "controllers/common/child.h"
+#include "controllers/common/own_object.h"
 #include "controllers/paddlejob/addresses.h"
 #include "controllers/paddlejob/decide.h"
 #include "controllers/paddlejob/names.h"
+#include "kube/client/apply.h"
 
 namespace paddleop::controllers::paddlejob {
 namespace {
 
 // Pods of a job change their state one after the other; a write for each would cost more than it
 // tells.
-constexpr std::chrono::seconds kCountersMayWait(2);
+constexpr std::chrono::seconds kCountersMayWait(5);
 constexpr std::chrono::seconds kRetryEtcd(30);
 
 void ComeAgain(kube::Requeue& requeue, Clock::Duration after) {
@@ -110,7 +112,8 @@ Result<void> JobReconciler::CarryOut(const Context& ctx, const Observed& seen, c
   }
   if (plan.status_first) RETURN_IF_ERROR(WriteStatus(ctx, job, plan.status, true));
 
-  auto applied = parts_.applier.Apply(ctx, job.metadata, plan.steps);
+  auto applied =
+      parts_.applier.Apply(ctx, OwnerByReference("this job", job.metadata.uid), plan.steps);
   if (!applied) {
     if (IsRefusal(applied.error())) Refused(ctx, seen, plan, applied.error());
     return applied;
@@ -119,7 +122,7 @@ Result<void> JobReconciler::CarryOut(const Context& ctx, const Observed& seen, c
   if (!plan.status_first && !MayWait(key, job.status, plan.status, requeue)) {
     RETURN_IF_ERROR(WriteStatus(ctx, job, plan.status, false));
   }
-  for (const Note& note : plan.notes) Tell(seen, note);
+  for (const ChangeNote& note : plan.notes) Tell(seen, note);
   if (!plan.delete_job) return {};
 
   kube::DeleteOptions options;
@@ -176,20 +179,17 @@ Result<void> JobReconciler::PatchJob(const Context& ctx, const api::PaddleJob& j
 
 Result<void> JobReconciler::WriteStatus(const Context& ctx, const api::PaddleJob& job,
                                         const api::PaddleJobStatus& status, bool unchanged_only) {
-  ASSIGN_OR_RETURN(const auto difference,
-                   kube::MergeDifference(api::DumpJson({{"status", api::ToJson(job.status)}}),
-                                         api::DumpJson({{"status", api::ToJson(status)}})));
   {
     MutexLock lock(mutex_);
     waiting_.erase(job.metadata.Key());
   }
-  if (!difference) return {};
   kube::Preconditions preconditions{.uid = job.metadata.uid};
   if (unchanged_only) preconditions.resource_version = job.metadata.resource_version;
-  auto done = parts_.client.Patch(ctx, api::PaddleJob::kType, job.metadata.Key(),
-                                  kube::MergePatch(*difference, "status", preconditions));
-  if (!done) return std::unexpected(std::move(done).error().Wrap("write the status"));
-  parts_.caches.paddle_jobs().Learn(*done);
+  auto done = kube::PatchStatus(ctx, parts_.client, api::PaddleJob::kType, job.metadata.Key(),
+                                api::DumpJson(api::ToJson(job.status)),
+                                api::DumpJson(api::ToJson(status)), preconditions);
+  if (!done) return std::unexpected(std::move(done).error());
+  if (*done) parts_.caches.paddle_jobs().Learn(**done);
   return {};
 }
 
@@ -232,11 +232,8 @@ void JobReconciler::AnnounceWorkers(const Context& ctx, const Observed& seen, co
   announced_[key] = *plan.elastic_np;
 }
 
-void JobReconciler::Tell(const Observed& seen, const Note& note) {
-  const auto& job = seen.job->metadata;
-  parts_.events.Record(kube::ReferenceTo(api::PaddleJob::kType, job.Key(), job.uid),
-                       note.warning ? kube::EventType::kWarning : kube::EventType::kNormal,
-                       note.reason, note.message);
+void JobReconciler::Tell(const Observed& seen, const ChangeNote& note) {
+  RecordNote(parts_.events, api::PaddleJob::kType, seen.job->metadata, note);
 }
 
 void JobReconciler::Forget(const kube::ObjectKey& key) {

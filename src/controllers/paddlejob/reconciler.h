@@ -10,7 +10,7 @@
 #include "base/log.h"
 #include "base/mutex.h"
 #include "controllers/common/caches.h"
-#include "controllers/paddlejob/apply.h"
+#include "controllers/common/changes.h"
 #include "controllers/paddlejob/children.h"
 #include "controllers/paddlejob/etcd.h"
 #include "controllers/paddlejob/plan.h"
@@ -27,7 +27,7 @@ class JobReconciler final : public kube::Reconciler {
     kube::ClusterClient& client;
     Caches& caches;
     Children& children;
-    Applier& applier;
+    ChangeApplier& applier;
     PortAllocator& ports;
     Etcd* etcd = nullptr;  // null: none is configured
     kube::EventRecorder& events;
@@ -57,7 +57,7 @@ class JobReconciler final : public kube::Reconciler {
                const api::PaddleJobStatus& after, kube::Requeue& requeue);
   void AnnounceWorkers(const Context& ctx, const Observed& seen, const Plan& plan,
                        kube::Requeue& requeue);
-  void Tell(const Observed& seen, const Note& note);
+  void Tell(const Observed& seen, const ChangeNote& note);
   void Forget(const kube::ObjectKey& key);
 
   const Settings settings_;

@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "controllers/common/own_object.h"
 #include "controllers/common/sources.h"
 #include "controllers/samplejob/decide.h"
 #include "controllers/samplejob/request.h"
@@ -123,7 +124,9 @@ Result<void> DataJobReconciler::CarryOut(const Context& ctx, const Observed& see
     parts_.caches.sample_jobs().Learn(patched);
     return {};
   }
-  if (plan.drop_finalizer) return DropFinalizer(ctx, job);
+  if (plan.drop_finalizer)
+    return DropFinalizer(ctx, parts_.client, api::SampleJob::kType, job.metadata,
+                         FinalizerOf(job.metadata.name));
   if (plan.status_first) RETURN_IF_ERROR(WriteStatus(ctx, job, plan.status, true));
   if (plan.cancel_all && zero) RETURN_IF_ERROR(zero->CancelAll(ctx));
   if (!plan.cancel.empty() && zero) {
@@ -131,7 +134,9 @@ Result<void> DataJobReconciler::CarryOut(const Context& ctx, const Observed& see
     if (!cancelled && !IsNotFound(cancelled.error()))
       parts_.log.Warn(ctx, "job not cancelled", {{"error", cancelled.error().message()}});
   }
-  RETURN_IF_ERROR(parts_.applier.Apply(ctx, kScheduleUidLabel, job.metadata.uid, plan.steps));
+  RETURN_IF_ERROR(parts_.applier.Apply(
+      ctx, OwnerByLabel("this schedule", std::string(kScheduleUidLabel), job.metadata.uid),
+      plan.steps));
   const bool posted = plan.post.has_value();
   if (posted) Post(ctx, seen, plan, zero);
   if (!plan.status_first || posted) {
@@ -176,34 +181,20 @@ void DataJobReconciler::Post(const Context& ctx, const Observed& seen, Plan& pla
 Result<void> DataJobReconciler::WriteStatus(const Context& ctx, const api::SampleJob& job,
                                             const api::SampleJobStatus& status,
                                             bool unchanged_only) {
-  ASSIGN_OR_RETURN(const auto difference,
-                   kube::MergeDifference(api::DumpJson({{"status", api::ToJson(job.status)}}),
-                                         api::DumpJson({{"status", api::ToJson(status)}})));
-  if (!difference) return {};
   kube::Preconditions preconditions{.uid = job.metadata.uid, .resource_version = {}};
   if (unchanged_only) preconditions.resource_version = job.metadata.resource_version;
-  auto done = parts_.client.Patch(ctx, api::SampleJob::kType, job.metadata.Key(),
-                                  kube::MergePatch(*difference, "status", preconditions));
+  auto done = kube::PatchStatus(ctx, parts_.client, api::SampleJob::kType, job.metadata.Key(),
+                                api::DumpJson(api::ToJson(job.status)),
+                                api::DumpJson(api::ToJson(status)), preconditions);
   if (!done && IsNotFound(done.error())) return {};
-  if (!done) return std::unexpected(std::move(done).error().Wrap("write the status"));
-  parts_.caches.sample_jobs().Learn(*done);
+  if (!done) return std::unexpected(std::move(done).error());
+  if (!*done) return {};
+  parts_.caches.sample_jobs().Learn(**done);
   return {};
 }
 
-Result<void> DataJobReconciler::DropFinalizer(const Context& ctx, const api::SampleJob& job) {
-  auto raw = parts_.client.Get(ctx, api::SampleJob::kType, job.metadata.Key());
-  if (!raw && IsNotFound(raw.error())) return {};
-  if (!raw) return std::unexpected(std::move(raw).error());
-  if (raw->uid != job.metadata.uid) return {};
-  return kube::RemoveFinalizer(ctx, parts_.client, api::SampleJob::kType, *raw,
-                               FinalizerOf(job.metadata.name));
-}
-
 void DataJobReconciler::Tell(const api::SampleJob& job, const ChangeNote& note) {
-  parts_.events.Record(
-      kube::ReferenceTo(api::SampleJob::kType, job.metadata.Key(), job.metadata.uid),
-      note.warning ? kube::EventType::kWarning : kube::EventType::kNormal, note.reason,
-      note.message);
+  RecordNote(parts_.events, api::SampleJob::kType, job.metadata, note);
 }
 
 }  // namespace paddleop::controllers::samplejob

@@ -43,7 +43,6 @@ class DataJobReconciler final : public kube::Reconciler {
   void Post(const Context& ctx, const Observed& seen, Plan& plan, const Client& zero);
   Result<void> WriteStatus(const Context& ctx, const api::SampleJob& job,
                            const api::SampleJobStatus& status, bool unchanged_only);
-  Result<void> DropFinalizer(const Context& ctx, const api::SampleJob& job);
   void Tell(const api::SampleJob& job, const ChangeNote& note);
 
   const Parts parts_;

@@ -66,7 +66,8 @@ Json Command(const Settings& settings, const api::SampleSet& set) {
                   "--set=" + name,
                   "--namespace=" + set.metadata.ns,
                   "--pod-name=$(POD_NAME)",
-                  fmt::format("--listen=:{}", runtime::kDefaultPort),
+                  // Its own address only: pods of one machine may share a network.
+                  fmt::format("--listen=$(POD_IP):{}", runtime::kDefaultPort),
                   fmt::format("--auth-dir={}", kAuthDirectory),
                   fmt::format("--volume-dir={}", kVolumeDirectory)};
   for (const auto& level : set.spec.cache_levels) {

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "controllers/common/child.h"
+#include "controllers/common/own_object.h"
 #include "controllers/sampleset/credentials.h"
 #include "controllers/sampleset/decide.h"
 #include "controllers/sampleset/names.h"
@@ -14,6 +15,10 @@
 
 namespace paddleop::controllers::sampleset {
 namespace {
+
+ChangeOwner Owner(const api::SampleSet& set) {
+  return OwnerByLabel("this set", std::string(kSetUidLabel), set.metadata.uid);
+}
 
 constexpr std::chrono::seconds kFiguresMayWait(60);
 
@@ -64,12 +69,14 @@ Result<void> SetReconciler::CarryOut(const Context& ctx, const Observed& seen, P
 
   auto applied = plan.auth.any() ? KeepAuth(ctx, seen, plan.auth) : Result<void>();
   if (applied && plan.purge) Purge(ctx, seen, plan);
-  if (applied) applied = parts_.applier.Apply(ctx, kSetUidLabel, set.metadata.uid, plan.steps);
+  if (applied) applied = parts_.applier.Apply(ctx, Owner(set), plan.steps);
   if (!applied) {
     if (IsRefusal(applied.error())) Refused(ctx, seen, plan, applied.error());
     return applied;
   }
-  if (plan.drop_finalizer) return DropFinalizer(ctx, set);
+  if (plan.drop_finalizer)
+    return DropFinalizer(ctx, parts_.client, api::SampleSet::kType, set.metadata,
+                         FinalizerOf(set.metadata.name));
 
   if (!plan.cancel.empty()) Cancel(ctx, seen, plan.cancel);
   if (plan.peers) SendPeers(ctx, seen, *plan.peers);
@@ -97,7 +104,7 @@ Result<void> SetReconciler::KeepAuth(const Context& ctx, const Observed& seen,
   } else {
     step.creates.push_back(std::move(object));
   }
-  RETURN_IF_ERROR(parts_.applier.Apply(ctx, kSetUidLabel, set.metadata.uid, {step}));
+  RETURN_IF_ERROR(parts_.applier.Apply(ctx, Owner(set), {step}));
   if (ours) {
     Tell(set, {false, "CredentialsRenewed",
                work.certificate || work.authority
@@ -220,17 +227,15 @@ void SetReconciler::Refused(const Context& ctx, const Observed& seen, const Plan
 
 Result<void> SetReconciler::WriteStatus(const Context& ctx, const api::SampleSet& set,
                                         const api::SampleSetStatus& status, bool unchanged_only) {
-  ASSIGN_OR_RETURN(const auto difference,
-                   kube::MergeDifference(api::DumpJson({{"status", api::ToJson(set.status)}}),
-                                         api::DumpJson({{"status", api::ToJson(status)}})));
-  if (!difference) return {};
   kube::Preconditions preconditions{.uid = set.metadata.uid, .resource_version = {}};
   if (unchanged_only) preconditions.resource_version = set.metadata.resource_version;
-  auto done = parts_.client.Patch(ctx, api::SampleSet::kType, set.metadata.Key(),
-                                  kube::MergePatch(*difference, "status", preconditions));
+  auto done = kube::PatchStatus(ctx, parts_.client, api::SampleSet::kType, set.metadata.Key(),
+                                api::DumpJson(api::ToJson(set.status)),
+                                api::DumpJson(api::ToJson(status)), preconditions);
   if (!done && IsNotFound(done.error())) return {};
-  if (!done) return std::unexpected(std::move(done).error().Wrap("write the status"));
-  parts_.caches.sample_sets().Learn(*done);
+  if (!done) return std::unexpected(std::move(done).error());
+  if (!*done) return {};
+  parts_.caches.sample_sets().Learn(**done);
   MutexLock lock(mutex_);
   written_[set.metadata.Key()] = parts_.clock.Now();
   return {};
@@ -252,20 +257,8 @@ bool SetReconciler::MayWait(const kube::ObjectKey& key, const api::SampleSetStat
   return it != written_.end() && parts_.clock.Now() - it->second < kFiguresMayWait;
 }
 
-Result<void> SetReconciler::DropFinalizer(const Context& ctx, const api::SampleSet& set) {
-  auto raw = parts_.client.Get(ctx, api::SampleSet::kType, set.metadata.Key());
-  if (!raw && IsNotFound(raw.error())) return {};
-  if (!raw) return std::unexpected(std::move(raw).error());
-  if (raw->uid != set.metadata.uid) return {};
-  return kube::RemoveFinalizer(ctx, parts_.client, api::SampleSet::kType, *raw,
-                               FinalizerOf(set.metadata.name));
-}
-
 void SetReconciler::Tell(const api::SampleSet& set, const ChangeNote& note) {
-  parts_.events.Record(
-      kube::ReferenceTo(api::SampleSet::kType, set.metadata.Key(), set.metadata.uid),
-      note.warning ? kube::EventType::kWarning : kube::EventType::kNormal, note.reason,
-      note.message);
+  RecordNote(parts_.events, api::SampleSet::kType, set.metadata, note);
 }
 
 void SetReconciler::Forget(const kube::ObjectKey& key) {

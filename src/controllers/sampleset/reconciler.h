@@ -50,7 +50,6 @@ class SetReconciler final : public kube::Reconciler {
   // True if only figures differ that move by themselves, and they were told a short time ago.
   bool MayWait(const kube::ObjectKey& key, const api::SampleSetStatus& before,
                const api::SampleSetStatus& after);
-  Result<void> DropFinalizer(const Context& ctx, const api::SampleSet& set);
   void Tell(const api::SampleSet& set, const ChangeNote& note);
   void Forget(const kube::ObjectKey& key);
 

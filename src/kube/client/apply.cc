@@ -44,16 +44,18 @@ Result<void> RemoveFinalizer(const Context& ctx, ClusterClient& client,
   }
 }
 
-Result<bool> PatchStatus(const Context& ctx, ClusterClient& client,
-                         const GroupVersionResource& resource, const ObjectKey& key,
-                         std::string_view status_before, std::string_view status_after,
-                         const Preconditions& preconditions) {
+Result<std::optional<RawObject>> PatchStatus(const Context& ctx, ClusterClient& client,
+                                             const GroupVersionResource& resource,
+                                             const ObjectKey& key, std::string_view status_before,
+                                             std::string_view status_after,
+                                             const Preconditions& preconditions) {
   ASSIGN_OR_RETURN(const auto difference, MergeDifference(status_before, status_after));
-  if (!difference) return false;
-  RETURN_IF_ERROR(client.Patch(
+  if (!difference) return std::nullopt;
+  auto done = client.Patch(
       ctx, resource, key,
-      MergePatch(fmt::format(R"({{"status":{}}})", *difference), "status", preconditions)));
-  return true;
+      MergePatch(fmt::format(R"({{"status":{}}})", *difference), "status", preconditions));
+  if (!done) return std::unexpected(std::move(done).error().Wrap("write the status"));
+  return *std::move(done);
 }
 
 }  // namespace paddleop::kube

@@ -1,6 +1,7 @@
 // The few writes that every controller makes, done so that nobody else's fields are touched.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -21,11 +22,12 @@ Result<void> RemoveFinalizer(const Context& ctx, ClusterClient& client,
                              std::string_view finalizer);
 
 // Writes the difference between two status texts to the status subresource: fields in neither stay
-// as they are on the server. No request when there is no difference. The result says whether one
-// was made.
-Result<bool> PatchStatus(const Context& ctx, ClusterClient& client,
-                         const GroupVersionResource& resource, const ObjectKey& key,
-                         std::string_view status_before, std::string_view status_after,
-                         const Preconditions& preconditions = {});
+// as they are on the server. The object as it is then, or nothing when there was no difference and
+// no request was made.
+Result<std::optional<RawObject>> PatchStatus(const Context& ctx, ClusterClient& client,
+                                             const GroupVersionResource& resource,
+                                             const ObjectKey& key, std::string_view status_before,
+                                             std::string_view status_after,
+                                             const Preconditions& preconditions = {});
 
 }  // namespace paddleop::kube

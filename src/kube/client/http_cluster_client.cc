@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <future>
 
 #include "kube/metrics.h"
 #include "kube/wire/request.h"
@@ -9,6 +10,17 @@
 
 namespace paddleop::kube {
 namespace {
+
+// Waits for an answer as Do does, but on the client's own loop, where the requests of all threads
+// share one HTTP/2 connection. A TLS connection for each thread costs more memory than most of what
+// a controller knows.
+Result<net::HttpResponse> Share(net::HttpClient& client, const Context& ctx,
+                                net::HttpRequest request) {
+  std::promise<Result<net::HttpResponse>> answer;
+  client.Start(ctx, std::move(request),
+               [&](Result<net::HttpResponse> response) { answer.set_value(std::move(response)); });
+  return answer.get_future().get();
+}
 
 bool Succeeded(const net::HttpResponse& response) {
   return response.status >= 200 && response.status < 300;
@@ -82,9 +94,11 @@ Result<std::shared_ptr<HttpClusterClient::Connections>> HttpClusterClient::Conne
   options.user_agent = options_.user_agent;
   options.default_timeout = options_.request_timeout;
   options.max_connections_per_host = options_.max_in_flight;
+  options.http2 = true;
   auto fresh = std::make_shared<Connections>();
   fresh->cert_pem = credential.cert_pem;
   ASSIGN_OR_RETURN(fresh->requests, net::HttpClient::Create(options));
+  options.http2 = false;  // a watch has its connection for itself
   options.stall_timeout = options_.watch_stall_timeout;
   options.max_connections_per_host = options_.max_watches;
   ASSIGN_OR_RETURN(fresh->watches, net::HttpClient::Create(options));
@@ -135,7 +149,7 @@ Result<net::HttpResponse> HttpClusterClient::Call(const Context& ctx,
   const auto started = clock_.Now();
   auto response =
       Send(limited, resource, request, [&](Connections& connections, net::HttpRequest http) {
-        return connections.requests->Do(limited, std::move(http));
+        return Share(*connections.requests, limited, std::move(http));
       });
   metrics_
       .AddHistogram(metric::kRequestSeconds, metric::kRequestSecondsHelp, {{"verb", request.verb}})

@@ -1,11 +1,15 @@
 #include "kube/manager/controller.h"
 
+#include <malloc.h>
+
 #include "base/check.h"
 #include "base/thread_pool.h"
 #include "kube/metrics.h"
 
 namespace paddleop::kube {
 namespace {
+
+constexpr int kBurst = 32;  // reconciles
 
 MetricsRegistry::Labels ResultLabels(const std::string& controller, std::string result) {
   return {{"controller", controller}, {"result", std::move(result)}};
@@ -59,7 +63,14 @@ void Controller::Work(const Context& ctx) {
     ReconcileOne(ctx.WithField("key", key->ToString()), *key);
     active_.Add(-1);
     queue_.Done(*key);
+    TidyUp();
   }
+}
+
+void Controller::TidyUp() {
+  if (since_tidy_.fetch_add(1) + 1 < kBurst || queue_.ready() > 0) return;
+  since_tidy_ = 0;
+  malloc_trim(0);
 }
 
 void Controller::ReconcileOne(const Context& ctx, const ObjectKey& key) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <functional>
@@ -61,6 +62,8 @@ class Controller {
  private:
   void Work(const Context& ctx);
   void ReconcileOne(const Context& ctx, const ObjectKey& key);
+  // Returns to the system what a burst of work needed, once it is over.
+  void TidyUp();
 
   const ControllerOptions options_;
   Reconciler& reconciler_;
@@ -72,6 +75,7 @@ class Controller {
   MetricsRegistry::Histogram& seconds_;
   Clock& clock_;
   WorkQueue queue_;
+  std::atomic<int> since_tidy_ = 0;  // reconciles
   std::stop_source stop_;
   std::vector<std::jthread> workers_;
 };

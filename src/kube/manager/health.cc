@@ -35,7 +35,7 @@ Result<std::unique_ptr<net::HttpServer>> ServeOn(std::string_view address,
   const std::size_t colon = address.rfind(':');
   net::HttpServerOptions options;
   options.io_threads = 1;
-  options.handler_threads = 2;
+  options.handler_threads = 1;
   options.max_connections = 256;
   const std::string_view port =
       colon == std::string_view::npos ? std::string_view() : address.substr(colon + 1);

@@ -177,7 +177,7 @@ TEST_P(ClusterClientContract, PatchStatusSendsDifferencesOnly) {
   auto sent =
       PatchStatus(ctx_, client_, kStatefulSets, key, "{}", R"({"replicas":3,"readyReplicas":1})");
   ASSERT_OK(sent);
-  EXPECT_TRUE(*sent);
+  EXPECT_TRUE(sent->has_value());
   sent = PatchStatus(ctx_, client_, kStatefulSets, key, R"({"readyReplicas":1})",
                      R"({"readyReplicas":2})");
   ASSERT_OK(sent);
@@ -187,7 +187,7 @@ TEST_P(ClusterClientContract, PatchStatusSendsDifferencesOnly) {
   EXPECT_THAT(got->json, ::testing::HasSubstr(R"("replicas":3)"));
   sent = PatchStatus(ctx_, client_, kStatefulSets, key, R"({"replicas":3})", R"({"replicas":3})");
   ASSERT_OK(sent);
-  EXPECT_FALSE(*sent);
+  EXPECT_FALSE(sent->has_value());
 }
 
 TEST_P(ClusterClientContract, PagesAreWholeAndInOrder) {

@@ -7,9 +7,11 @@
 namespace paddleop::net::internal {
 namespace {
 
-// As the curl program: one read of the socket for many segments, yet small enough for malloc to
-// keep it between requests.
-constexpr long kReceiveBuffer = 100 << 10;
+// libcurl's buffer, of which every request has one of its own. For bulk data as the curl program
+// does: one read of the socket for many segments, yet small enough for malloc to keep it between
+// requests. Small for the many short answers, and for watches, which stay open.
+constexpr long kBulkBuffer = 100 << 10;
+constexpr long kSmallBuffer = 16 << 10;
 constexpr long kMaxRedirects = 5;
 constexpr std::size_t kMaxUrlBytes = 64 << 10;
 
@@ -70,11 +72,13 @@ void Transfer::SetFixedOptions() {
   Set(template_, CURLOPT_PATH_AS_IS, 1L);
   Set(template_, CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L);
   Set(template_, CURLOPT_TCP_KEEPALIVE, 1L);
-  Set(template_, CURLOPT_BUFFERSIZE, kReceiveBuffer);
+  Set(template_, CURLOPT_BUFFERSIZE, kSmallBuffer);
   Set(template_, CURLOPT_USERAGENT, options.user_agent.c_str());
   Set(template_, CURLOPT_CONNECTTIMEOUT_MS, static_cast<long>(options.connect_timeout.count()));
   Set(template_, CURLOPT_HTTP_VERSION,
       static_cast<long>(options.http2 ? CURL_HTTP_VERSION_2TLS : CURL_HTTP_VERSION_1_1));
+  // Requests wait until it is known whether they can share the first connection.
+  if (options.http2) Set(template_, CURLOPT_PIPEWAIT, 1L);
   if (!options.unix_socket.empty())
     Set(template_, CURLOPT_UNIX_SOCKET_PATH, options.unix_socket.c_str());
   if (config_.use_proxies) {
@@ -221,6 +225,7 @@ Result<void> Transfer::Begin(const HttpRequest& request, const Delivery& deliver
   RETURN_IF_ERROR(SetUrl());
   RETURN_IF_ERROR(SetHeaders());
   SetMethodAndBody();
+  if (std::ssize(delivery.buffer) > kSmallBuffer) Set(easy_, CURLOPT_BUFFERSIZE, kBulkBuffer);
   return {};
 }
 

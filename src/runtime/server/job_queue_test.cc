@@ -109,6 +109,36 @@ TEST_F(JobQueueTest, RunsAJobOnceHoweverOftenItIsPosted) {
   EXPECT_EQ(runner.runs, 1);
 }
 
+// Whoever looks into the journal at any moment sees whole records.
+TEST_F(JobQueueTest, C12_RecordsAreWrittenWholeOrNotAtAll) {
+  FunctionRunner runner([](const Context&, const JobRequest&, JobReporter& report) {
+    for (int i = 0; i < 20; ++i) report.Progress({.total = 20, .done = i}, {});
+    return Result<std::string>(std::string(20'000, 'x'));
+  });
+  auto queue = Open(runner);
+  std::atomic<int> seen = 0, broken = 0;
+  std::jthread looker([&](const std::stop_token& stop) {
+    while (!stop.stop_requested()) {
+      for (const auto& entry : std::filesystem::directory_iterator(dir_->File("jobs"))) {
+        if (entry.path().extension() != ".json") continue;
+        const auto text = ReadFile(entry.path(), 1 << 20);
+        if (!text) continue;  // it was removed meanwhile
+        ++seen;
+        if (!text->ends_with("}") && !text->ends_with("}\n")) ++broken;
+      }
+    }
+  });
+  JobRequest request = Rmr();
+  for (int i = 0; i < 20 || seen < 20; ++i) {
+    request = Rmr(std::string(200, 'p'));
+    ASSERT_OK(queue->Post(request));
+    ASSERT_TRUE(Reaches(*queue, request, JobState::kSucceeded));
+  }
+  looker.request_stop();
+  looker.join();
+  EXPECT_EQ(broken, 0);
+}
+
 TEST_F(JobQueueTest, RefusesANameThatWasUsedForSomethingElse) {
   FunctionRunner runner(WaitForStop);
   auto queue = Open(runner);

@@ -1,14 +1,13 @@
 #include "runtime/server/samplefs_engine.h"
 
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
-#include <set>
 
 #include "base/crypto.h"
 #include "base/posix.h"
+#include "runtime/server/disks.h"
 #include "runtime/server/parts.h"
 #include "runtime/server/peer_directory.h"
 #include "runtime/server/set_totals.h"
@@ -109,19 +108,14 @@ class SamplefsEngine final : public Engine, public JobRunner {
     const auto totals = totals_->Get();
     info.total_size = totals.bytes;
     info.total_files = totals.files;
-    std::set<dev_t> disks;
-    for (const auto& status : volume_->disk_cache()->Status()) {
+    const auto statuses = volume_->disk_cache()->Status();
+    AddDisks(statuses, info);
+    for (const auto& status : statuses) {
       info.cached_size += status.bytes;
       info.pinned_size += status.pinned_bytes;
       info.capacity += status.directory.capacity;
       if (!status.problem.empty() && info.message.empty()) {
         info.message = status.directory.path + ": " + status.problem;
-      }
-      struct stat st{};
-      if (::stat(status.directory.path.c_str(), &st) == 0 && disks.insert(st.st_dev).second) {
-        info.disk_size += status.disk_total;
-        info.disk_avail += status.disk_free;
-        info.disk_used += status.disk_total - std::min(status.disk_total, status.disk_free);
       }
     }
     info.reads = node_->counts();

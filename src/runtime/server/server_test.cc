@@ -243,7 +243,7 @@ TEST_F(RuntimeServerTest, RestartsOfAnyRuntimeDoNotLoseTheJob) {
   EXPECT_EQ(with_key, 2);
 }
 
-TEST_F(RuntimeServerTest, APartitionThatStaysAwayFailsTheJobByName) {
+TEST_F(RuntimeServerTest, C15_APartitionThatStaysAwayFailsTheJobByName) {
   patience_ = seconds(1);
   StartSet(2);
   nodes_[1].server.reset();

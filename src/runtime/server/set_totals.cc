@@ -1,5 +1,6 @@
 #include "runtime/server/set_totals.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/thread_pool.h"
@@ -23,9 +24,12 @@ void SetTotals::LookNow() {
 void SetTotals::Run(const std::stop_token& stop) {
   SetThreadName("set-totals");
   while (!stop.stop_requested()) {
+    const auto begun = std::chrono::steady_clock::now();
     Look(Context::Background().WithStop(stop).WithTimeout(std::chrono::minutes(5)));
+    const auto took = std::chrono::steady_clock::now() - begun;
     MutexLock lock(mutex_);
-    wake_.wait_for(lock, stop, kInterval, [&]() REQUIRES(mutex_) { return asked_; });
+    wake_.wait_for(lock, stop, std::max<std::chrono::nanoseconds>(kInterval, 20 * took),
+                   [&]() REQUIRES(mutex_) { return asked_; });
     if (std::exchange(asked_, false)) seen_space_ = UINT64_MAX;
   }
 }

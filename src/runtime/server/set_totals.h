@@ -13,8 +13,8 @@
 namespace paddleop::runtime {
 
 // Size and number of the set's files, kept at hand. The volume's own counters include directories
-// and the trash, so they only say that something changed; then the directories' records are summed
-// up, in the background. Thread-safe.
+// and the trash, so they only say that something changed; then the tree is summed up, in the
+// background, and for a twentieth of the time at most while it goes on changing. Thread-safe.
 class SetTotals {
  public:
   SetTotals(volume::MetaStore& meta, const Logger& log);

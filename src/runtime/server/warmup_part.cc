@@ -75,10 +75,20 @@ class Warmup {
         request_.warmup.threads > 0 ? static_cast<std::size_t>(request_.warmup.threads) : 16;
     ThreadPool pool(
         {.name = "warmup", .threads = std::min(threads, kMaxThreads), .queue_limit = kBatch});
+    // Everything is asked about before anything is brought: where caches are tight, the answers
+    // also make the room.
+    const auto begun = std::chrono::steady_clock::now();
     for (std::size_t at = 0; at < plan_.blocks.size(); at += kBatch) {
-      const auto batch =
-          std::span(plan_.blocks).subspan(at, std::min(kBatch, plan_.blocks.size() - at));
-      RETURN_IF_ERROR(RunBatch(pool, batch));
+      RETURN_IF_ERROR(AskAbout(
+          std::span(plan_.blocks).subspan(at, std::min(kBatch, plan_.blocks.size() - at))));
+    }
+    const auto asked = std::chrono::steady_clock::now();
+    if (plan_.tight && plan_.fits) room_until_ = asked + kPatience + 2 * (asked - begun);
+    for (const Errand& errand : errands_) {
+      RETURN_IF_ERROR(pool.Submit(ctx_, [this, &errand] {
+        Bring(errand);
+        Show();
+      }));
     }
     pool.Drain();
     RETURN_IF_ERROR(ctx_.Check());
@@ -111,8 +121,15 @@ class Warmup {
         ctx_, [&] { return tools_.link.Check(ctx_, partition, wishes, name_, plan_.tight); });
   }
 
-  // Asks every partition what it has of these blocks, then brings what is missing.
-  Result<void> RunBatch(ThreadPool& pool, std::span<const SharedBlock> batch) {
+  // A block that some partitions lack, and who has it whole.
+  struct Errand {
+    const SharedBlock* shared = nullptr;
+    std::vector<std::uint32_t> holders;
+    std::vector<const std::pair<std::uint32_t, BlockWish>*> missing;
+  };
+
+  // Asks every partition what it has of these blocks, and notes what is missing.
+  Result<void> AskAbout(std::span<const SharedBlock> batch) {
     std::vector<std::vector<BlockHave>> haves(partitions_);
     for (std::uint32_t p = 0; p < partitions_; ++p) {
       std::vector<BlockWish> wishes;
@@ -125,25 +142,20 @@ class Warmup {
       haves[p] = *std::move(answer);
     }
     for (std::size_t i = 0; i < batch.size(); ++i) {
-      std::vector<std::uint32_t> holders;
-      std::vector<const std::pair<std::uint32_t, BlockWish>*> missing;
-      for (std::uint32_t p = 0; p < partitions_; ++p) {
-        if (haves[p][i].whole) holders.push_back(p);
-      }
+      Errand errand{.shared = &batch[i], .holders = {}, .missing = {}};
       for (const auto& wish : batch[i].wishes) {
         if (haves[wish.first][i].wish) {
           tools_.node.Remember(batch[i].block, wish.first, wish.second);
           present_ += wish.second.bytes();
         } else {
-          missing.push_back(&wish);
+          errand.missing.push_back(&wish);
         }
       }
-      if (missing.empty()) continue;
-      RETURN_IF_ERROR(pool.Submit(ctx_, [this, &shared = batch[i], holders = std::move(holders),
-                                         missing = std::move(missing)] {
-        Bring(shared, holders, missing);
-        Show();
-      }));
+      if (errand.missing.empty()) continue;
+      for (std::uint32_t p = 0; p < partitions_; ++p) {
+        if (haves[p][i].whole) errand.holders.push_back(p);
+      }
+      errands_.push_back(std::move(errand));
     }
     Show();
     return {};
@@ -156,13 +168,13 @@ class Warmup {
     return {.block = shared.block};
   }
 
-  void Bring(const SharedBlock& shared, const std::vector<std::uint32_t>& holders,
-             const std::vector<const std::pair<std::uint32_t, BlockWish>*>& missing) {
+  void Bring(const Errand& errand) {
+    const SharedBlock& shared = *errand.shared;
     if (ctx_.Stopped()) return;
     std::vector<std::byte> content(shared.block.length);
-    auto from = tools_.node.FetchWhole(ctx_, shared.block, holders, content);
+    auto from = tools_.node.FetchWhole(ctx_, shared.block, errand.holders, content);
     if (from && *from == volume::BlockFrom::kStore) from_store_ += content.size();
-    for (const auto* wish : missing) {
+    for (const auto* wish : errand.missing) {
       Result<void> given;
       if (from) {
         given = Give(wish->first, wish->second, content);
@@ -181,15 +193,22 @@ class Warmup {
 
   Result<void> Give(std::uint32_t partition, const BlockWish& wish,
                     std::span<const std::byte> content) {
-    auto given = GiveOnce(partition, wish, content);
-    if (given || given.error().code() != Code::kNoSpace) return given;
-    // Full of what an earlier order of the same files pinned: that gives way now.
-    if (partition == self_) {
-      RETURN_IF_ERROR(tools_.node.Unpin(ctx_, prefix_, name_));
-    } else {
-      RETURN_IF_ERROR(tools_.link.Unpin(ctx_, partition, prefix_, name_));
+    Backoff backoff({.initial = std::chrono::milliseconds(50), .maximum = std::chrono::seconds(1)});
+    for (bool again = false;; again = true) {
+      auto given = GiveOnce(partition, wish, content);
+      if (given || given.error().code() != Code::kNoSpace) return given;
+      // Full of what an earlier order of the same files pinned: that gives way now. Where the
+      // caches are tight, the other owners' questions make room, too.
+      if (again && (std::chrono::steady_clock::now() >= room_until_ || !backoff.Sleep(ctx_))) {
+        return given;
+      }
+      if (again) continue;
+      if (partition == self_) {
+        RETURN_IF_ERROR(tools_.node.Unpin(ctx_, prefix_, name_));
+      } else {
+        RETURN_IF_ERROR(tools_.link.Unpin(ctx_, partition, prefix_, name_));
+      }
     }
-    return GiveOnce(partition, wish, content);
   }
 
   Result<void> GiveOnce(std::uint32_t partition, const BlockWish& wish,
@@ -257,6 +276,9 @@ class Warmup {
   const std::string name_;
   const std::string prefix_;
   SetPlan plan_;
+  std::vector<Errand> errands_;  // into plan_
+  // Until then a full cache may just not have dropped yet what it is about to.
+  std::chrono::steady_clock::time_point room_until_;
   std::atomic<std::uint64_t> brought_ = 0;
   std::atomic<std::uint64_t> present_ = 0;
   std::atomic<std::uint64_t> failed_ = 0;

@@ -48,13 +48,15 @@ std::string Digest(const api::Json& json) {
 namespace {
 
 Result<SetPlan> PlanOnce(const volume::Tree& tree, const volume::BlockLayout& layout,
-                         WarmupSelection selection, std::uint32_t partitions, std::uint32_t owner) {
+                         WarmupSelection selection, std::uint32_t partitions, std::uint32_t owner,
+                         std::uint64_t capacity) {
   SetPlan result;
   std::map<BlockId, std::size_t> ours;  // position in result.blocks
   std::set<BlockId> all;
   for (std::uint32_t i = 0; i < partitions; ++i) {
     selection.partition = i;
     ASSIGN_OR_RETURN(auto plan, volume::data::PlanWarmup(tree, layout, selection));
+    if (plan.cache_bytes > capacity) result.fits = false;
     for (const PlannedBlock& planned : plan.blocks) {
       if (all.insert(planned.block).second) result.set_bytes += planned.block.length;
       if (volume::OwnerOf(planned.block, partitions) != owner) continue;
@@ -77,10 +79,10 @@ Result<SetPlan> PlanSet(const volume::Tree& tree, const volume::BlockLayout& lay
                         const api::WarmupOptions& options, std::optional<std::string> list,
                         std::uint32_t partitions, std::uint32_t owner, std::uint64_t capacity) {
   ASSIGN_OR_RETURN(WarmupSelection selection, SelectionOf(options, std::move(list), partitions));
-  ASSIGN_OR_RETURN(SetPlan plan, PlanOnce(tree, layout, selection, partitions, owner));
+  ASSIGN_OR_RETURN(SetPlan plan, PlanOnce(tree, layout, selection, partitions, owner, capacity));
   if (plan.set_bytes <= capacity) return plan;
   selection.ranges_only = true;
-  ASSIGN_OR_RETURN(plan, PlanOnce(tree, layout, selection, partitions, owner));
+  ASSIGN_OR_RETURN(plan, PlanOnce(tree, layout, selection, partitions, owner, capacity));
   plan.tight = true;
   return plan;
 }

@@ -27,6 +27,7 @@ struct SetPlan {
   std::uint64_t set_bytes = 0;      // of all blocks that any partition wants, each once
   std::uint64_t files = 0;          // of the owner's own share
   bool tight = false;               // the set does not fit into one partition's cache
+  bool fits = true;                 // but each partition's share does
   std::vector<volume::data::WarmupPlan::Failure> failures;
 };
 

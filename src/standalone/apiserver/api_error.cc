@@ -27,6 +27,19 @@ ApiError Plain(int code, std::string reason, std::string message) {
   return error;
 }
 
+Refusal InvalidFor(ApiError error, const std::string& kind, std::vector<Cause> causes) {
+  error.code = 422;
+  error.reason = "Invalid";
+  std::vector<std::string> texts;
+  for (const Cause& cause : causes) {
+    texts.push_back(fmt::format("{}: {}", cause.field, cause.message));
+  }
+  error.message = fmt::format("{} {} is invalid: ", kind, Quoted(error.name));
+  error.message += texts.size() == 1 ? texts[0] : fmt::format("[{}]", fmt::join(texts, ", "));
+  error.causes = std::move(causes);
+  return Refusal(std::move(error));
+}
+
 }  // namespace
 
 std::string ApiError::Body() const {
@@ -41,7 +54,8 @@ std::string ApiError::Body() const {
   Json body = {{"kind", "Status"},    {"apiVersion", "v1"}, {"metadata", Json::object()},
                {"status", "Failure"}, {"message", message}, {"reason", reason},
                {"code", code}};
-  if (!details.empty()) body["details"] = std::move(details);
+  // kubectl prints the message of an invalid request only where there are details, if empty ones.
+  if (!details.empty() || reason == "Invalid") body["details"] = std::move(details);
   return api::DumpJson(body) + "\n";
 }
 
@@ -78,17 +92,12 @@ Refusal ModifiedMeanwhile(const Kind& kind, std::string_view name) {
 
 Refusal Invalid(const Kind& kind, std::string_view name, std::vector<Cause> causes) {
   ApiError error = About(kind, name);
-  error.code = 422;
-  error.reason = "Invalid";
   error.kind = kind.type.kind;
-  std::vector<std::string> texts;
-  for (const Cause& cause : causes) {
-    texts.push_back(fmt::format("{}: {}", cause.field, cause.message));
-  }
-  error.message = fmt::format("{} {} is invalid: ", kind.FullKind(), Quoted(name));
-  error.message += texts.size() == 1 ? texts[0] : fmt::format("[{}]", fmt::join(texts, ", "));
-  error.causes = std::move(causes);
-  return Refusal(std::move(error));
+  return InvalidFor(std::move(error), kind.FullKind(), std::move(causes));
+}
+
+Refusal InvalidRequest(std::vector<Cause> causes) {
+  return InvalidFor(ApiError{}, "", std::move(causes));
 }
 
 Refusal BadRequest(std::string message) {

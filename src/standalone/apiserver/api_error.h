@@ -47,6 +47,8 @@ Refusal AlreadyExists(const Kind& kind, std::string_view name);
 Refusal Conflict(const Kind& kind, std::string_view name, std::string_view why);
 Refusal ModifiedMeanwhile(const Kind& kind, std::string_view name);
 Refusal Invalid(const Kind& kind, std::string_view name, std::vector<Cause> causes);
+// The request itself is invalid, whatever object it is about.
+Refusal InvalidRequest(std::vector<Cause> causes);
 Refusal BadRequest(std::string message);
 Refusal Forbidden(const Kind& kind, std::string_view name, std::string_view why);
 Refusal Expired(std::string message);

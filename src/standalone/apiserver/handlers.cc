@@ -82,6 +82,14 @@ Handlers::Response Handlers::Document(const net::ServerRequest& request, const s
                          "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList");
     return response;
   }
+  if (path == "/openapi/v2") {
+    // Clients that do not find a kind in version 3 ask version 2: an empty document, which both in
+    // protobuf and to kubectl means that it is not there either.
+    auto response = net::ServerResponse::Text(200, "");
+    response.headers.Set("Content-Type",
+                         "application/com.github.proto-openapi.spec.v2.v1.0+protobuf");
+    return response;
+  }
   if (path == "/openapi/v3") return net::ServerResponse::Json(200, OpenApiIndex());
   if (path.starts_with("/openapi/v3/")) {
     auto document = OpenApiDocument(std::string_view(path).substr(12));

@@ -104,7 +104,8 @@ void CheckStatefulSet(const Json& object, const Json* before, std::vector<Cause>
       out.push_back(InvalidValue("spec.selector", selector->dump(),
                                  "empty selector is invalid for statefulset"));
     } else if (!parsed->Matches(labels)) {
-      out.push_back(InvalidValue("spec.template.metadata.labels", Json(labels).dump(),
+      out.push_back(InvalidValue("spec.template.metadata.labels",
+                                 "map[string]string" + Json(labels).dump(),
                                  "`selector` does not match template `labels`"));
     }
   }

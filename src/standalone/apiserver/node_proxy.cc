@@ -194,9 +194,7 @@ Answer<NodeProxy::Target> NodeProxy::Find(const StoredObject& pod,
     return BadRequest(fmt::format("container {} is not valid for pod {}", out.container, pod.name));
   }
   const std::string node_name = TextAt(json, "spec.nodeName");
-  if (node_name.empty()) {
-    return BadRequest(fmt::format("pod {} does not have a host assigned", pod.name));
-  }
+  if (node_name.empty()) return out;
   const ObjectPtr node = store_.Get(CoreKind("Node"), {"", node_name});
   if (node == nullptr) return NotFound(CoreKind("Node"), node_name);
   const Json status = Json::parse(node->json);
@@ -224,6 +222,7 @@ Answer<net::ServerResponse> NodeProxy::Logs(const Context& ctx, const net::Serve
                                             const StoredObject& pod) {
   if (request.method != "GET") return MethodNotAllowed();
   ASSIGN_OR_RETURN(const Target target, Find(pod, request.Query("container").value_or("")));
+  if (target.host.empty()) return net::ServerResponse::Text(200, "");  // nothing written yet
   net::HttpRequest upstream;
   upstream.url =
       fmt::format("https://{}:{}/containerLogs/{}/{}/{}{}{}",
@@ -311,6 +310,9 @@ Answer<net::ServerResponse> NodeProxy::Exec(const Context& ctx, const net::Serve
                             {}});
   }
   ASSIGN_OR_RETURN(const Target target, Find(pod, request.Query("container").value_or("")));
+  if (target.host.empty()) {
+    return BadRequest(fmt::format("pod {} does not have a host assigned", pod.name));
+  }
   net::DialOptions dial;
   dial.host = target.host;
   dial.port = target.port;

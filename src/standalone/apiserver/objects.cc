@@ -2,6 +2,7 @@
 
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "api/meta/time.h"
@@ -57,6 +58,12 @@ void KeepServerFields(const Json& before, Json& after) {
   after.erase("selfLink");
 }
 
+// The CRDs' rules are not asked about an object of the wrong shape; the API says so.
+bool KeepsRulesFromRunning(const Cause& cause) {
+  return cause.reason == "FieldValueRequired" || cause.reason == "FieldValueTypeInvalid" ||
+         cause.reason == "FieldValueTooLong" || cause.reason == "FieldValueTooMany";
+}
+
 bool SpecChanged(const Kind& kind, const Json& before, const Json& after) {
   if (!kind.custom) return before.value("spec", Json()) != after.value("spec", Json());
   Json a = before;
@@ -91,7 +98,7 @@ Answer<void> Objects::Read(const Kind& kind, Json& object, const WriteOptions& o
   if (!found.wrong_types.empty()) {
     return BadRequest(fmt::format("{} in version \"{}\" cannot be handled as a {}: json: {}",
                                   kind.type.kind, version, kind.type.kind,
-                                  fmt::join(found.wrong_types, ", ")));
+                                  found.wrong_types.front()));
   }
   std::vector<std::string> odd;
   for (const std::string& field : options.duplicates) {
@@ -99,6 +106,11 @@ Answer<void> Objects::Read(const Kind& kind, Json& object, const WriteOptions& o
   }
   for (const std::string& field : found.unknown) {
     odd.push_back(fmt::format("unknown field {}", Quoted(field)));
+  }
+  if (!odd.empty() && options.fields == FieldValidation::kStrict && !options.patch.empty()) {
+    return InvalidRequest(
+        {InvalidValue("patch", Quoted(options.patch),
+                      fmt::format("strict decoding error: {}", fmt::join(odd, ", ")))});
   }
   if (!odd.empty() && options.fields == FieldValidation::kStrict) {
     return BadRequest(
@@ -110,6 +122,13 @@ Answer<void> Objects::Read(const Kind& kind, Json& object, const WriteOptions& o
     options.warnings->insert(options.warnings->end(), odd.begin(), odd.end());
   }
   if (!found.causes.empty()) {
+    if (kind.custom &&
+        std::any_of(found.causes.begin(), found.causes.end(), KeepsRulesFromRunning)) {
+      found.causes.push_back(InvalidValue(
+          "<nil>", "\"null\"",
+          "some validation rules were not checked because the object was invalid; correct the "
+          "existing errors to complete validation"));
+    }
     return Invalid(kind, TextAt(object, "metadata.name"), std::move(found.causes));
   }
   return {};
@@ -254,15 +273,19 @@ Answer<ObjectPtr> Objects::Update(const Kind& kind, const api::ObjectKey& key,
 Answer<ObjectPtr> Objects::Patch(const Kind& kind, const api::ObjectKey& key,
                                  std::string_view subresource, std::string_view content_type,
                                  std::string_view patch, const WriteOptions& options) {
-  return Modify(kind, key, subresource, false, options, [&](const Json& current) -> Answer<Json> {
-    ASSIGN_OR_RETURN(Json after, ApplyPatch(kind, schemas_.Of(kind), current, content_type, patch));
-    for (const char* field : {"apiVersion", "kind"}) {
-      if (after.value(field, Json()) != current.value(field, Json())) {
-        return BadRequest(fmt::format("the patch changes {}, which cannot be changed", field));
-      }
-    }
-    return after;
-  });
+  WriteOptions with_patch = options;
+  with_patch.patch = patch;
+  return Modify(
+      kind, key, subresource, false, with_patch, [&](const Json& current) -> Answer<Json> {
+        ASSIGN_OR_RETURN(Json after,
+                         ApplyPatch(kind, schemas_.Of(kind), current, content_type, patch));
+        for (const char* field : {"apiVersion", "kind"}) {
+          if (after.value(field, Json()) != current.value(field, Json())) {
+            return BadRequest(fmt::format("the patch changes {}, which cannot be changed", field));
+          }
+        }
+        return after;
+      });
 }
 
 Json Objects::MarkDeleted(const Kind& kind, Json object, std::int64_t grace,

@@ -23,6 +23,7 @@ struct WriteOptions {
   FieldValidation fields = FieldValidation::kWarn;
   std::vector<std::string> duplicates = {};  // fields that the body has twice
   std::vector<std::string>* warnings = nullptr;
+  std::string_view patch = {};  // what the new version comes from, if it is a patch
 };
 
 struct DeleteRequest {

@@ -18,29 +18,25 @@ constexpr char kRetainKeys[] = "$retainKeys";
 constexpr std::string_view kDeleteFrom = "$deleteFromPrimitiveList/";
 constexpr std::string_view kOrder = "$setElementOrder/";
 
-Answer<Json> JsonPatch(const Kind& kind, const Json& object, const Json& patch) {
+Answer<Json> JsonPatch(const Json& object, const Json& patch) {
   if (!patch.is_array()) return BadRequest("a JSON patch must be a list of operations");
   if (patch.size() > kMaxOperations) {
     return BadRequest(fmt::format("the JSON patch has {} operations, at most {} are allowed",
                                   patch.size(), kMaxOperations));
   }
-  const auto refuse = [&](const std::exception& e) {
-    ApiError error;
-    error.code = 422;
-    error.reason = "Invalid";
-    error.message =
-        fmt::format("the server rejected our request due to an error in our request: {}", e.what());
-    error.name = TextAt(object, "metadata.name");
-    error.group = kind.type.group;
-    error.kind = kind.type.plural;
-    return Refusal(std::move(error));
-  };
   try {
     return object.patch(patch);
   } catch (const Json::parse_error& e) {
     return BadRequest(fmt::format("error decoding patch: {}", e.what()));
-  } catch (const Json::exception& e) {
-    return refuse(e);
+  } catch (const Json::exception&) {
+    // The API says no more either.
+    return Refusal(ApiError{422,
+                            "Invalid",
+                            "the server rejected our request due to an error in our request",
+                            "",
+                            "",
+                            "",
+                            {}});
   }
 }
 
@@ -194,7 +190,7 @@ Answer<Json> ApplyPatch(const Kind& kind, const SchemaNode& schema, const Json& 
   }
   auto parsed = api::ParseJson(patch);
   if (!parsed) return BadRequest(fmt::format("error decoding patch: {}", parsed.error().message()));
-  if (content_type == "application/json-patch+json") return JsonPatch(kind, object, *parsed);
+  if (content_type == "application/json-patch+json") return JsonPatch(object, *parsed);
   if (!parsed->is_object()) return BadRequest("error decoding patch: the patch must be an object");
   if (strategic) return StrategicMerge().Object(&schema, object, *parsed);
   Json out = object;

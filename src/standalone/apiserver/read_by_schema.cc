@@ -44,6 +44,54 @@ std::string_view FoundName(const Json& value) {
   return "null";
 }
 
+// A value's kind, and a field's type, as Go's decoder calls them: clients print its words.
+std::string_view GoFound(const Json& value) {
+  if (value.is_number()) return "number";
+  return value.is_boolean() ? "bool" : FoundName(value);
+}
+
+// io.k8s.api.core.v1.ContainerPort: {"v1", "ContainerPort"}
+std::pair<std::string, std::string> GoNames(const std::string& schema) {
+  const auto last = schema.rfind('.');
+  if (last == std::string::npos) return {"", schema};
+  const auto before = schema.rfind('.', last - 1);
+  return {schema.substr(before + 1, last - before - 1), schema.substr(last + 1)};
+}
+
+std::string GoType(const SchemaNode& schema) {
+  switch (schema.type) {
+    case Type::kInteger:
+      return schema.format == "int32" ? "int32" : "int64";
+    case Type::kNumber:
+      return "float64";
+    case Type::kBoolean:
+      return "bool";
+    case Type::kArray:
+      return "[]" + (schema.items == nullptr ? std::string("string") : GoType(*schema.items));
+    case Type::kObject:
+      if (!schema.name.empty()) {
+        const auto [package, name] = GoNames(schema.name);
+        return package + "." + name;
+      }
+      if (schema.additional != nullptr) return "map[string]" + GoType(*schema.additional);
+      break;
+    default:
+      break;
+  }
+  return std::string(TypeName(schema.type));
+}
+
+// "spec.containers[1].ports": without the numbers.
+std::string WithoutIndices(const std::string& path) {
+  std::string out;
+  bool inside = false;
+  for (const char c : path) {
+    inside = c == '[' || (inside && c != ']');
+    if (!inside && c != ']') out += c;
+  }
+  return out;
+}
+
 bool Fits(const SchemaNode& schema, const Json& value) {
   switch (schema.type) {
     case Type::kObject:
@@ -96,9 +144,14 @@ class Reader {
                        Quoted(FoundName(value))),
            path});
     } else {
-      findings_.wrong_types.push_back(fmt::format("cannot unmarshal {} into field {} of type {}",
-                                                  FoundName(value), path, TypeName(schema.type)));
+      findings_.wrong_types.push_back(CannotUnmarshal(std::string(GoFound(value)), schema, path));
     }
+  }
+
+  std::string CannotUnmarshal(const std::string& what, const SchemaNode& schema,
+                              const std::string& path) const {
+    return fmt::format("cannot unmarshal {} into Go struct field {}.{} of type {}", what, struct_,
+                       WithoutIndices(path), GoType(schema));
   }
 
   // Status is what programs report: a required field missing there is their zero value.
@@ -108,6 +161,13 @@ class Reader {
   }
 
   void ReadObject(const SchemaNode& schema, Json& value, const std::string& path) {
+    const std::string outer = struct_;
+    if (!schema.name.empty()) struct_ = GoNames(schema.name).second;
+    ReadFields(schema, value, path);
+    struct_ = outer;
+  }
+
+  void ReadFields(const SchemaNode& schema, Json& value, const std::string& path) {
     for (auto it = value.begin(); it != value.end();) {
       const auto known = schema.properties.find(it.key());
       const SchemaNode* const field =
@@ -208,14 +268,14 @@ class Reader {
             InvalidValue(path, value.dump(),
                          fmt::format("{} in body must be of type int32: {}", path, value.dump())));
       } else {
-        findings_.wrong_types.push_back(fmt::format(
-            "cannot unmarshal number {} into field {} of type int32", value.dump(), path));
+        findings_.wrong_types.push_back(CannotUnmarshal("number " + value.dump(), schema, path));
       }
     }
   }
 
   const bool custom_;
   SchemaFindings& findings_;
+  std::string struct_;  // Go's name for the object that is being read
 };
 
 }  // namespace

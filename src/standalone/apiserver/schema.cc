@@ -25,6 +25,7 @@ class SchemaSet::Compiler {
     auto& node = set_.named_[name];
     node = std::make_unique<SchemaNode>();
     SchemaNode* const filled = node.get();
+    filled->name = name;
     Fill(*filled, *text);
     if (name.ends_with(".resource.Quantity") || name.ends_with(".intstr.IntOrString")) {
       filled->type = SchemaNode::Type::kIntOrString;

@@ -22,6 +22,7 @@ struct SchemaNode {
   enum class Type { kAny, kObject, kArray, kString, kInteger, kNumber, kBoolean, kIntOrString };
 
   Type type = Type::kAny;
+  std::string name;  // of a named schema: io.k8s.api.core.v1.ContainerPort
   std::string format;
   std::map<std::string, const SchemaNode*, std::less<>> properties;
   const SchemaNode* additional = nullptr;  // values of a map

@@ -11,6 +11,25 @@
 
 namespace paddleop::standalone::node {
 
+namespace {
+
+namespace fs = std::filesystem;
+
+// Where this program lies; empty if that cannot be found out.
+fs::path OwnDirectory() {
+  std::error_code error;
+  return fs::read_symlink("/proc/self/exe", error).parent_path();
+}
+
+// A program that lies beside this one is taken before one in PATH: they come together.
+std::string ProgramBeside(const std::string& name) {
+  const fs::path own = OwnDirectory() / name;
+  std::error_code error;
+  return !name.contains('/') && fs::exists(own, error) ? own.string() : name;
+}
+
+}  // namespace
+
 Agent::Agent(kube::ClusterClient& client, const Logger& log, MetricsRegistry& metrics, Clock& clock)
     : pods_({.resource = kube::kPods}, PodSpec::Parse, client, log, metrics, clock),
       nodes_({.resource = kube::kNodes}, NodeView::Parse, client, log, metrics, clock) {}
@@ -22,10 +41,10 @@ Result<std::unique_ptr<Agent>> Agent::Create(const Context& ctx, AgentOptions op
   KubeletOptions& kubelet = options.kubelet;
   if (kubelet.nodes.size() > 1) kubelet.logical_root = kubelet.data_dir + "/nodes";
   if (kubelet.namespaces) {
-    ASSIGN_OR_RETURN(
-        agent->mounter_,
-        mounter::Mounter::Create(
-            {.program = options.mount_program, .directory = kubelet.data_dir + "/mounts"}, log));
+    ASSIGN_OR_RETURN(agent->mounter_,
+                     mounter::Mounter::Create({.program = ProgramBeside(options.mount_program),
+                                               .directory = kubelet.data_dir + "/mounts"},
+                                              log));
     agent->claims_ = std::make_unique<Claims>(client, *agent->mounter_, kubelet.logical_root);
     kubelet.claims = agent->claims_.get();
   }
@@ -87,13 +106,12 @@ void Agent::Stop(const Context& ctx) {
 
 Environment HostEnvironment() {
   Environment out;
-  std::error_code error;
   // Programs that lie beside this one (samplefs) are part of what an image of ours would have.
-  const auto self = std::filesystem::read_symlink("/proc/self/exe", error).parent_path();
+  const std::string self = OwnDirectory().string();
   for (const char* name : {"PATH", "HOME", "LANG", "LC_ALL", "TZ", "LD_LIBRARY_PATH"}) {
     std::string value = GetEnv(name);
     if (value.empty()) continue;
-    if (name == std::string_view("PATH") && !error) value = self.string() + ":" + value;
+    if (name == std::string_view("PATH") && !self.empty()) value = self + ":" + value;
     out.emplace_back(name, std::move(value));
   }
   return out;

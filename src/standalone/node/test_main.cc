@@ -6,7 +6,7 @@
 #include "standalone/node/process/shim.h"
 
 int main(int argc, char** argv) {
-  if (int code = 0; paddleop::standalone::node::ShimMain(argc, argv, &code)) return code;
+  paddleop::standalone::node::ShimMain(argc, argv);
   std::signal(SIGPIPE, SIG_IGN);
   ::testing::InitGoogleTest(&argc, argv);
   return RUN_ALL_TESTS();

@@ -7,6 +7,7 @@
 #include "base/thread_pool.h"
 #include "volume/cache/internal/cache_dir.h"
 #include "volume/cache/internal/open_files.h"
+#include "volume/cache/internal/ring.h"
 #include "volume/cache/internal/walk.h"
 
 namespace paddleop::volume {
@@ -32,7 +33,8 @@ class Directories final : public DiskCache {
         .metrics = metrics_,
         .verified = verified_,
         .forget = [this](const std::optional<BlockId>& block) { Forget(block); },
-        .in_use = [this](const BlockId& block) { return open_.Contains(block); }};
+        .in_use = [this](const BlockId& block) { return open_.Contains(block); },
+        .attached = [this] { Arrange(); }};
     auto sorted = options_.directories;
     std::stable_sort(sorted.begin(), sorted.end(),
                      [](const auto& a, const auto& b) { return a.level < b.level; });
@@ -47,6 +49,7 @@ class Directories final : public DiskCache {
       }
       dirs_.push_back(std::move(dir));
     }
+    Arrange();
     if (options_.recount_interval.count() > 0) {
       for (auto& dir : dirs_) {
         upkeep_.emplace_back([this, &dir](const std::stop_token& stop) {
@@ -129,6 +132,13 @@ class Directories final : public DiskCache {
                                [&](const auto& part) { return part->Contains(offset, size); });
   }
 
+  std::uint64_t RangeBytes(const BlockId& block) override {
+    std::uint64_t most = 0;
+    if (Contains(block)) return 0;
+    for (const auto& part : PartsOf(block)) most = std::max(most, part->Present());
+    return most;
+  }
+
   void CountHit(std::uint64_t bytes) override {
     if (auto* counters = FirstCounters()) {
       ++(*counters)->hits;
@@ -160,6 +170,13 @@ class Directories final : public DiskCache {
       if (pinned) return true;
     }
     return false;
+  }
+
+  Result<void> Trim(const BlockId& block, std::span<const BlockFile::Span> keep,
+                    std::string_view family) override {
+    for (const auto& dir : dirs_) RETURN_IF_ERROR(dir->Trim(block, keep, family));
+    parts_.Erase(block);  // it has the old table of pages
+    return {};
   }
 
   Result<Removed> Unpin(const Context& ctx, std::string_view plan) override {
@@ -227,22 +244,52 @@ class Directories final : public DiskCache {
   }
 
  private:
-  // Where a block belongs: levels in order; within a level the directory its name hashes to, then
-  // the others, so that one that is out is stood in for.
-  std::vector<CacheDir*> InOrder(const BlockId& block) const {
+  // Directories of one level, and the ring that spreads blocks over those whose ids are known.
+  struct Level {
+    std::vector<CacheDir*> dirs;  // those of the ring first
+    std::optional<cache::Ring> ring;
+  };
+  using Levels = std::vector<Level>;
+
+  // Called when a directory was attached.
+  void Arrange() EXCLUDES(levels_mutex_) {
+    MutexLock lock(levels_mutex_);
+    Levels levels;
+    for (const auto& dir : dirs_) {
+      if (levels.empty() ||
+          levels.back().dirs.front()->directory().level != dir->directory().level) {
+        levels.emplace_back();
+      }
+      levels.back().dirs.push_back(dir.get());
+    }
+    for (Level& level : levels) {
+      std::stable_partition(level.dirs.begin(), level.dirs.end(),
+                            [](const CacheDir* dir) { return !dir->id().empty(); });
+      std::vector<std::string> ids;
+      for (const CacheDir* dir : level.dirs) {
+        if (!dir->id().empty()) ids.push_back(dir->id());
+      }
+      if (ids.size() > 1) level.ring.emplace(ids);
+    }
+    levels_ = std::make_shared<const Levels>(std::move(levels));
+  }
+
+  // Where a block belongs: levels in order; within a level the directory that the official client
+  // would choose, then the others, so that one that is out is stood in for.
+  std::vector<CacheDir*> InOrder(const BlockId& block) const EXCLUDES(levels_mutex_) {
+    if (dirs_.size() == 1) return {dirs_[0].get()};
+    std::shared_ptr<const Levels> levels;
+    {
+      MutexLock lock(levels_mutex_);
+      levels = levels_;
+    }
     std::vector<CacheDir*> order;
     order.reserve(dirs_.size());
-    const std::uint64_t hash = (block.slice * 0x9E3779B97F4A7C15ULL + block.index) >> 17;
-    for (std::size_t begin = 0; begin < dirs_.size();) {
-      std::size_t end = begin + 1;
-      while (end < dirs_.size() &&
-             dirs_[end]->directory().level == dirs_[begin]->directory().level) {
-        ++end;
-      }
-      const std::size_t count = end - begin;
-      for (std::size_t i = 0; i < count; ++i)
-        order.push_back(dirs_[begin + (hash + i) % count].get());
-      begin = end;
+    for (const Level& level : *levels) {
+      const std::size_t first =
+          level.ring ? level.ring->Choose(BlockKey(options_.layout, block)) : 0;
+      for (std::size_t i = 0; i < level.dirs.size(); ++i)
+        order.push_back(level.dirs[(first + i) % level.dirs.size()]);
     }
     return order;
   }
@@ -362,7 +409,9 @@ class Directories final : public DiskCache {
   cache::VerifiedTable verified_;
   cache::OpenFiles<OpenBlock> open_;
   cache::OpenFiles<PartFile> parts_;
-  std::vector<std::unique_ptr<CacheDir>> dirs_;
+  std::vector<std::unique_ptr<CacheDir>> dirs_;  // by level
+  mutable Mutex levels_mutex_;
+  std::shared_ptr<const Levels> levels_ GUARDED_BY(levels_mutex_);
   std::vector<std::jthread> upkeep_;
 };
 

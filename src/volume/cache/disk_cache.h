@@ -124,6 +124,8 @@ class DiskCache : public CacheStore {
   virtual std::shared_ptr<BlockFile> Find(const BlockId& block) = 0;
   // True if Read would find all of these bytes, going by names and bitmaps.
   virtual bool ContainsRange(const BlockId& block, std::uint32_t offset, std::uint32_t size) = 0;
+  // How many bytes of the block are kept as ranges; 0 if it is here whole.
+  virtual std::uint64_t RangeBytes(const BlockId& block) = 0;
   // For readers of Find's files and tiers before this one: their hits belong into the shared ratio.
   virtual void CountHit(std::uint64_t bytes) = 0;
 
@@ -140,6 +142,11 @@ class DiskCache : public CacheStore {
                                   std::span<const std::byte> data, std::string_view plan) = 0;
   // Pins what is here of the block already. False if there is nothing.
   virtual Result<bool> Pin(const BlockId& block, std::string_view plan) = 0;
+  // Gives up the pages outside `keep` of a block of which only ranges are here, so that ranges of a
+  // new order find room; what `keep` shares with them stays. Nothing happens where a plan whose
+  // name does not begin with `family` has pinned the block, too. Readers see the pages or a miss.
+  virtual Result<void> Trim(const BlockId& block, std::span<const BlockFile::Span> keep,
+                            std::string_view family) = 0;
 
   // -- Clearing --
 

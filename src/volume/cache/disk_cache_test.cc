@@ -100,6 +100,42 @@ TEST_F(DiskCacheTest, TheOpenFileServesReadersThatDoTheirOwnReading) {
   EXPECT_EQ(cache->Find(block), nullptr);
 }
 
+TEST_F(DiskCacheTest, TrimGivesUpWhatANewOrderDoesNotShare) {
+  auto cache = Open();
+  auto reader = Open();  // as another process would
+  const BlockId block = Block(9, 100'000);
+  const std::string content = Content(block);
+  const auto store = [&](std::uint32_t offset, std::uint32_t size, const char* plan) {
+    return cache->StoreRange(ctx_, block, offset, AsBytes(content).subspan(offset, size), plan);
+  };
+  ASSERT_OK(store(0, 40'960, "order.1"));
+  ASSERT_OK(store(98'304, 1696, "order.1"));
+  EXPECT_EQ(Read(*reader, block, 9000, 100), content.substr(9000, 100));
+  const auto before = cache->Status()[0];
+  const BlockFile::Span keep[] = {{.offset = 8192, .size = 4096}, {.offset = 98'304, .size = 1696}};
+  ASSERT_OK(cache->Trim(block, keep, "order."));
+  for (DiskCache* each : {cache.get(), reader.get()}) {
+    EXPECT_EQ(Read(*each, block, 9000, 100), content.substr(9000, 100));
+    EXPECT_EQ(Read(*each, block, 98'400, 100), content.substr(98'400, 100));
+    EXPECT_EQ(Read(*each, block, 100, 100), "miss");
+    EXPECT_EQ(Read(*each, block, 12'000, 1000), "miss");
+  }
+  EXPECT_FALSE(cache->ContainsRange(block, 0, 4096));
+  auto after = cache->Status()[0];
+  EXPECT_EQ(after.bytes, before.bytes - 9 * 4096);
+  EXPECT_EQ(after.pinned_bytes, after.bytes);
+  EXPECT_EQ(cache->Traffic().corrupt, 0u) << "pages that went are no damage";
+  // They can come again, and the trimmed file counts what it takes.
+  ASSERT_OK(store(0, 4096, "order.2"));
+  EXPECT_EQ(Read(*reader, block, 100, 100), content.substr(100, 100));
+  ASSERT_OK(cache->Recount(ctx_));
+  EXPECT_EQ(cache->Status()[0].bytes, after.bytes + 4096);
+  // Another plan wants the block as it is.
+  ASSERT_OK(store(20'480, 4096, "others.1"));
+  ASSERT_OK(cache->Trim(block, keep, "order."));
+  EXPECT_EQ(Read(*cache, block, 100, 100), content.substr(100, 100));
+}
+
 TEST_F(DiskCacheTest, RangesAreServedPageByPage) {
   auto cache = Open();
   const BlockId block = Block(9, 100'000);

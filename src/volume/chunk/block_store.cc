@@ -14,8 +14,8 @@ struct BlockStore::Fetch {
   CondVar done_changed;
   bool done GUARDED_BY(mutex) = false;
   Result<void> result GUARDED_BY(mutex);
-  BufferBudget::Lease lease;       // of `content`
-  std::vector<std::byte> content;  // written by the fetching thread before `done`, then only read
+  BufferBudget::Lease lease;  // of `content`
+  BlockBuffer content;        // written by the fetching thread before `done`, then only read
 };
 
 BlockStore::BlockStore(BlockStoreOptions options, object::ObjectStore& store, CacheStore* cache,
@@ -81,11 +81,17 @@ void BlockStore::Finish(const BlockId& block, const std::shared_ptr<Fetch>& fetc
 
 Result<void> BlockStore::FetchBlock(const Context& ctx, const BlockId& block,
                                     const BlockContentFn& use) {
-  return FetchWhole(ctx, block, false, use);
+  ASSIGN_OR_RETURN(const BlockContent content, FetchWhole(ctx, block, false));
+  use(content->bytes());
+  return {};
 }
 
-Result<void> BlockStore::FetchWhole(const Context& ctx, const BlockId& block, bool offer,
-                                    const BlockContentFn& use) {
+Result<BlockStore::BlockContent> BlockStore::FetchBlock(const Context& ctx, const BlockId& block) {
+  return FetchWhole(ctx, block, false);
+}
+
+Result<BlockStore::BlockContent> BlockStore::FetchWhole(const Context& ctx, const BlockId& block,
+                                                        bool offer) {
   for (;;) {
     std::shared_ptr<Fetch> fetch;
     bool ours = false;
@@ -101,15 +107,14 @@ Result<void> BlockStore::FetchWhole(const Context& ctx, const BlockId& block, bo
     if (ours) {
       auto result = [&]() -> Result<void> {
         ASSIGN_OR_RETURN(fetch->lease, budget_.Acquire(ctx, block.length));
-        fetch->content.resize(block.length);
-        RETURN_IF_ERROR(Download(ctx, block, fetch->content));
-        if (offer && cache_ != nullptr) cache_->Put(ctx, block, fetch->content);
+        fetch->content = BlockBuffer(block.length);
+        RETURN_IF_ERROR(Download(ctx, block, fetch->content.bytes()));
+        if (offer && cache_ != nullptr) cache_->Put(ctx, block, fetch->content.bytes());
         return {};
       }();
       Finish(block, fetch, result);
       RETURN_IF_ERROR(result);
-      use(fetch->content);
-      return {};
+      return BlockContent(fetch, &fetch->content);
     }
     MutexLock lock(fetch->mutex);
     auto done = [&]() REQUIRES(fetch->mutex) { return fetch->done; };
@@ -123,14 +128,11 @@ Result<void> BlockStore::FetchWhole(const Context& ctx, const BlockId& block, bo
       return Fail(Code::kDeadline, "block {} did not arrive in time",
                   BlockKey(options_.layout, block));
     }
-    if (fetch->result) {
-      lock.unlock();  // complete, so only read from now on
-      use(fetch->content);
-      return {};
-    }
+    if (fetch->result) return BlockContent(fetch, &fetch->content);
     // The other reader may have given up for reasons of its own; then it is our turn.
     const Code code = fetch->result.error().code();
-    if (code != Code::kCancelled && code != Code::kDeadline) return fetch->result;
+    if (code != Code::kCancelled && code != Code::kDeadline)
+      return std::unexpected(fetch->result.error());
     RETURN_IF_ERROR(ctx.Check());
   }
 }
@@ -146,9 +148,9 @@ Result<void> BlockStore::ReadBlock(const Context& ctx, const BlockId& block, std
   if (AskPeer(ctx, block, offset, out)) return {};
   RETURN_IF_ERROR(ctx.Check());
   if (cache_ != nullptr) {
-    return FetchWhole(ctx, block, true, [&](std::span<const std::byte> plain) {
-      std::memcpy(out.data(), plain.data() + offset, out.size());
-    });
+    ASSIGN_OR_RETURN(const BlockContent content, FetchWhole(ctx, block, true));
+    std::memcpy(out.data(), content->bytes().data() + offset, out.size());
+    return {};
   }
   // Without a cache the rest of the block would be thrown away, so only the range is fetched.
   return FetchRange(ctx, block, offset, out);
@@ -157,9 +159,9 @@ Result<void> BlockStore::ReadBlock(const Context& ctx, const BlockId& block, std
 Result<void> BlockStore::FetchRange(const Context& ctx, const BlockId& block, std::uint32_t offset,
                                     std::span<std::byte> out) {
   if (!ranges_are_cheap()) {
-    return FetchWhole(ctx, block, true, [&](std::span<const std::byte> plain) {
-      std::memcpy(out.data(), plain.data() + offset, out.size());
-    });
+    ASSIGN_OR_RETURN(const BlockContent content, FetchWhole(ctx, block, true));
+    std::memcpy(out.data(), content->bytes().data() + offset, out.size());
+    return {};
   }
   const std::string key = BlockKey(options_.layout, block);
   ASSIGN_OR_RETURN(auto got, store_.Get(ctx.WithTimeout(options_.get_timeout), key,
@@ -223,7 +225,7 @@ void BlockStore::Prefetch(const BlockId& block) {
     // A peer that is asked for a byte brings the block if there is room for it.
     std::byte first;
     if (AskPeer(ctx, block, 0, std::span(&first, 1))) return;
-    auto fetched = FetchWhole(ctx, block, true, [](auto) {});
+    auto fetched = FetchWhole(ctx, block, true);
     if (!fetched) {
       log_.Debug(
           ctx, "prefetch failed",
@@ -249,7 +251,8 @@ Result<void> BlockStore::WriteBlock(const Context& ctx, const BlockId& block,
                                    {reinterpret_cast<const char*>(plain.data()), plain.size()}));
     RETURN_IF_ERROR(store_.Put(bounded, key, std::as_bytes(std::span(stored)), {}));
   }
-  if (cache_ != nullptr) cache_->Put(ctx, block, plain);
+  const bool full = block.length == options_.layout.block_size;
+  if (cache_ != nullptr && (!full || options_.cache_full_writes)) cache_->Put(ctx, block, plain);
   return {};
 }
 

@@ -15,6 +15,7 @@
 #include "base/mutex.h"
 #include "base/thread_pool.h"
 #include "volume/cache/cache_store.h"
+#include "volume/chunk/block_buffer.h"
 #include "volume/chunk/buffer_budget.h"
 #include "volume/format/compression.h"
 #include "volume/format/object_key.h"
@@ -38,7 +39,8 @@ struct BlockStoreOptions {
   std::uint64_t buffer_bytes = 128ULL << 20;  // of blocks on their way in and out, caches aside
   std::chrono::milliseconds get_timeout{60'000};
   std::chrono::milliseconds put_timeout{60'000};
-  BlockPeer peer = {};  // may be empty
+  BlockPeer peer = {};            // may be empty
+  bool cache_full_writes = true;  // offer full blocks to the cache once they are uploaded, too
 };
 
 // Blocks of a volume: from the cache, else from the object store; to the object store.
@@ -67,6 +69,9 @@ class BlockStore {
   // of the same block that is under way.
   using BlockContentFn = std::function<void(std::span<const std::byte> plain)>;
   Result<void> FetchBlock(const Context& ctx, const BlockId& block, const BlockContentFn& use);
+  // The same for who keeps the content: it counts as a buffer in flight as long as it is held.
+  using BlockContent = std::shared_ptr<const BlockBuffer>;
+  Result<BlockContent> FetchBlock(const Context& ctx, const BlockId& block);
   // Reads a range of a block past the caches and peers, moving only that range where the store and
   // the compression allow it.
   Result<void> FetchRange(const Context& ctx, const BlockId& block, std::uint32_t offset,
@@ -79,7 +84,8 @@ class BlockStore {
   // going on.
   void Prefetch(const BlockId& block);
 
-  // Uploads the plain content. What was written is offered to the cache.
+  // Uploads the plain content. What was written is offered to the cache, full blocks only if the
+  // options say so.
   Result<void> WriteBlock(const Context& ctx, const BlockId& block,
                           std::span<const std::byte> plain);
   // Deletes all objects of the slice; those that are gone already are fine.
@@ -99,8 +105,7 @@ class BlockStore {
  private:
   struct Fetch;
 
-  Result<void> FetchWhole(const Context& ctx, const BlockId& block, bool offer,
-                          const BlockContentFn& use);
+  Result<BlockContent> FetchWhole(const Context& ctx, const BlockId& block, bool offer);
   Result<void> Download(const Context& ctx, const BlockId& block, std::span<std::byte> plain);
   // True if the peer gave the bytes.
   bool AskPeer(const Context& ctx, const BlockId& block, std::uint32_t offset,

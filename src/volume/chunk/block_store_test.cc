@@ -144,6 +144,35 @@ TEST_P(BlockStoreTest, PrefetchBringsABlockIntoTheCache) {
   }
 }
 
+TEST_P(BlockStoreTest, FullBlocksThatWereWrittenAreCachedOnlyIfWanted) {
+  const std::string content = Pattern(kBlock + 100, 8);
+  for (const bool wanted : {true, false}) {
+    BlockStoreOptions options = Options();
+    options.cache_full_writes = wanted;
+    const auto cache = MakeMemoryCache(32 * kBlock);
+    BlockStore blocks(options, store_, cache.get(), log_);
+    const SliceKey slice{wanted ? 91U : 92U, kBlock + 100};
+    Store(blocks, slice, content);
+    EXPECT_EQ(cache->Contains(blocks.BlockOf(slice, 0)), wanted);
+    EXPECT_TRUE(cache->Contains(blocks.BlockOf(slice, 1)));
+    EXPECT_EQ(ReadBack(blocks, slice, 0, content.size()), content);
+  }
+}
+
+TEST_P(BlockStoreTest, AFetchedBlockThatIsKeptCountsAsABuffer) {
+  BlockStore blocks(Options(), store_, nullptr, log_);
+  const SliceKey slice{93, kBlock};
+  const std::string content = Pattern(kBlock, 9);
+  Store(blocks, slice, content);
+  {
+    auto fetched = blocks.FetchBlock(kCtx, blocks.BlockOf(slice, 0));
+    ASSERT_OK(fetched);
+    EXPECT_EQ(AsText((*fetched)->bytes()), content);
+    EXPECT_EQ(blocks.budget().used(), kBlock);
+  }
+  EXPECT_EQ(blocks.budget().used(), 0u);
+}
+
 INSTANTIATE_TEST_SUITE_P(Compressions, BlockStoreTest,
                          ::testing::Values(Compression::kNone, Compression::kLz4,
                                            Compression::kZstd));

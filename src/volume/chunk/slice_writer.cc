@@ -8,22 +8,29 @@
 namespace paddleop::volume {
 
 struct SliceWriter::Block {
-  // Memory is taken in steps, so that many files with a few bytes each do not claim a block each.
+  // Memory is taken in steps, so that many files with a few bytes each do not claim a block each;
+  // what has grown beyond a few will fill its block.
   Result<void> Grow(const Context& ctx, BufferBudget& budget, std::size_t size, std::size_t limit) {
-    if (size <= content.size()) return {};
-    if (size > content.capacity()) {
-      const std::size_t wanted = std::min(limit, std::max(size, content.capacity() * 2));
-      const std::size_t rounded = std::min(limit, (wanted + kStep - 1) / kStep * kStep);
-      RETURN_IF_ERROR(budget.Extend(ctx, lease, rounded - content.capacity()));
-      content.reserve(rounded);
+    if (size <= used) return {};
+    const std::size_t capacity = buffer.bytes().size();
+    if (size > capacity) {
+      std::size_t wanted = std::max(size, capacity * 2);
+      wanted = wanted > kFew ? limit : std::min(limit, (wanted + kStep - 1) / kStep * kStep);
+      RETURN_IF_ERROR(budget.Extend(ctx, lease, wanted - capacity));
+      BlockBuffer larger(wanted);
+      if (used > 0) std::memcpy(larger.bytes().data(), buffer.bytes().data(), used);
+      buffer = std::move(larger);
     }
-    content.resize(size);
+    used = size;
     return {};
   }
+  std::span<const std::byte> content() const { return buffer.bytes().first(used); }
 
   static constexpr std::size_t kStep = 64 << 10;
+  static constexpr std::size_t kFew = 1 << 20;
   BufferBudget::Lease lease;
-  std::vector<std::byte> content;
+  BlockBuffer buffer;
+  std::size_t used = 0;
 };
 
 // What the background uploads report; outlives the writer if it must.
@@ -58,12 +65,12 @@ Result<void> SliceWriter::Write(const Context& ctx, std::uint32_t offset,
     Block& block = *open_[index - uploaded_];
     const std::size_t count = std::min<std::size_t>(data.size(), block_size - inside);
     RETURN_IF_ERROR(block.Grow(ctx, blocks_.budget(), inside + count, block_size));
-    std::memcpy(block.content.data() + inside, data.data(), count);
+    std::memcpy(block.buffer.bytes().data() + inside, data.data(), count);
     data = data.subspan(count);
     offset += static_cast<std::uint32_t>(count);
     size_ = std::max(size_, offset);
     // Once the next byte lies beyond the first open block, that block is complete.
-    while (!open_.empty() && open_.front()->content.size() == block_size &&
+    while (!open_.empty() && open_.front()->used == block_size &&
            offset >= (uploaded_ + 1) * block_size) {
       RETURN_IF_ERROR(Upload(ctx, uploaded_));
     }
@@ -76,14 +83,13 @@ Result<void> SliceWriter::Upload(const Context& ctx, std::uint32_t index) {
   const std::shared_ptr<Block> block = std::move(open_.front());
   open_.pop_front();
   ++uploaded_;
-  const BlockId id{
-      .slice = id_, .index = index, .length = static_cast<std::uint32_t>(block->content.size())};
+  const BlockId id{.slice = id_, .index = index, .length = static_cast<std::uint32_t>(block->used)};
   {
     MutexLock lock(uploads_->mutex);
     ++uploads_->running;
   }
   auto upload = [&store = blocks_, uploads = uploads_, block, id] {
-    auto written = store.WriteBlock(Context::Background(), id, block->content);
+    auto written = store.WriteBlock(Context::Background(), id, block->content());
     block->lease.Release();
     MutexLock lock(uploads->mutex);
     if (!written && uploads->result) uploads->result = std::move(written);

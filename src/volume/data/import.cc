@@ -1,6 +1,7 @@
 #include "volume/data/import.h"
 
 #include <optional>
+#include <set>
 #include <thread>
 
 #include "base/crypto.h"
@@ -15,29 +16,43 @@
 namespace paddleop::volume::data {
 namespace {
 
-// Deletes what imports that were killed had stored and not committed.
+// Of `ids`, those that a file refers to, or that wait for their deletion by others. Looks at every
+// chunk of the volume.
+Result<std::set<std::uint64_t>> ReferredTo(const Context& ctx, MetaStore& meta,
+                                           const std::set<std::uint64_t>& ids) {
+  std::set<std::uint64_t> referred;
+  RETURN_IF_ERROR(meta.ScanChunks(
+      ctx, [&](Ino, std::uint32_t, const std::vector<Slice>& slices) -> Result<void> {
+        for (const Slice& slice : slices) {
+          if (ids.contains(slice.id)) referred.insert(slice.id);
+        }
+        return {};
+      }));
+  RETURN_IF_ERROR(meta.ScanDelayedSlices(ctx, [&](SliceKey slice, std::int64_t) -> Result<void> {
+    if (ids.contains(slice.id)) referred.insert(slice.id);
+    return {};
+  }));
+  return referred;
+}
+
+// Deletes what imports that were killed had stored and not committed. Only what they were
+// committing when they died has to be looked for in the metadata.
 Result<void> Reclaim(const Context& ctx, Volume& volume, ImportJournal& journal,
                      const Logger& log) {
-  std::set<SliceKey> unused = journal.abandoned();
-  if (!unused.empty()) {
-    std::set<std::uint64_t> referred;
-    const auto note = [&](std::uint64_t id) { referred.insert(id); };
-    std::set<std::uint64_t> ids;
-    for (const SliceKey& slice : unused) ids.insert(slice.id);
-    RETURN_IF_ERROR(volume.meta().ScanChunks(
-        ctx, [&](Ino, std::uint32_t, const std::vector<Slice>& slices) -> Result<void> {
-          for (const Slice& slice : slices) {
-            if (ids.contains(slice.id)) note(slice.id);
-          }
-          return {};
-        }));
-    RETURN_IF_ERROR(
-        volume.meta().ScanDelayedSlices(ctx, [&](SliceKey slice, std::int64_t) -> Result<void> {
-          if (ids.contains(slice.id)) note(slice.id);
-          return {};
-        }));
+  std::vector<SliceKey> unused;
+  std::set<std::uint64_t> doubtful;
+  for (const auto& [slice, stage] : journal.abandoned()) {
+    unused.push_back(slice);
+    if (stage == SliceStage::kCommitting) doubtful.insert(slice.id);
+  }
+  if (!doubtful.empty()) {
+    ASSIGN_OR_RETURN(const auto referred, ReferredTo(ctx, volume.meta(), doubtful));
     std::erase_if(unused, [&](const SliceKey& slice) { return referred.contains(slice.id); });
-    for (const SliceKey& slice : unused) RETURN_IF_ERROR(volume.blocks().DeleteSlice(ctx, slice));
+  }
+  if (!journal.abandoned().empty()) {
+    for (Result<void>& gone : volume.blocks().DeleteSlices(ctx, unused)) {
+      RETURN_IF_ERROR(std::move(gone));
+    }
     log.Info(ctx, "cleaned up after an import that was killed",
              {{"slices", journal.abandoned().size()}, {"deleted", unused.size()}});
   }

@@ -31,7 +31,7 @@ struct FileFailure {
 struct ImportOptions {
   std::string to = "/";      // a directory of the volume; made if it is missing
   Caller caller = {};        // who owns what is made, unless `perms`
-  std::size_t threads = 32;  // objects read at a time, 1 to 512
+  std::size_t threads = 64;  // objects read at a time, 1 to 512
 
   // Without either a file is copied if it is missing, or differs in size or time.
   bool update = false;        // an existing file only if the source's is newer

@@ -1,6 +1,7 @@
 #include "volume/data/internal/import_commit.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 #include "base/backoff.h"
@@ -49,14 +50,19 @@ void Committer::Put(StoredFiles stored) {
   changed_.notify_all();
 }
 
-void Committer::DeleteFromSource(std::string key) {
+void Committer::DeleteFromSource(SourceDeletion deletion) {
   bool full = false;
   {
     MutexLock lock(mutex_);
-    delete_from_source_.push_back(std::move(key));
+    delete_from_source_.push_back(std::move(deletion));
     full = delete_from_source_.size() >= kDeleteBatch;
   }
   if (full) FlushSourceDeletions(false);
+}
+
+void Committer::Arrived(std::uint64_t size, bool copied) {
+  ++(copied ? state_.copied_files : state_.skipped_files);
+  (copied ? state_.copied_bytes : state_.skipped_bytes) += size;
 }
 
 void Committer::Finish() {
@@ -93,8 +99,16 @@ void Committer::Commit(std::vector<StoredFiles> batch) {
   const Context ctx = state_.aborted() ? Context::Background().WithTimeout(kLastCommitTimeout)
                                        : Context::Background().WithTimeout(kCommitTimeout);
   std::vector<NewFile> files;
+  std::vector<SliceKey> slices;
   for (StoredFiles& stored : batch) {
     std::move(stored.files.begin(), stored.files.end(), std::back_inserter(files));
+    slices.insert(slices.end(), stored.slices.begin(), stored.slices.end());
+  }
+  if (journal_ != nullptr) {
+    if (auto noted = journal_->Committing(slices); !noted) {
+      broken_ = true;
+      return state_.Abort(std::move(noted).error().Wrap("keep the journal of uploads"));
+    }
   }
   const std::vector<Result<Ino>> answers = CommitSurely(ctx, files);
   std::size_t at = 0;
@@ -177,11 +191,11 @@ void Committer::Conclude(StoredFiles& stored, std::span<const Result<Ino>> answe
     const ImportItem& item = stored.items[i];
     if (answers[i]) {
       any = true;
-      ++state_.copied_files;
-      state_.copied_bytes += item.size;
       if (state_.options.delete_src) {
         MutexLock lock(mutex_);
-        delete_from_source_.push_back(item.key);
+        delete_from_source_.push_back({.key = item.key, .size = item.size, .copied = true});
+      } else {
+        Arrived(item.size, true);
       }
       continue;
     }
@@ -211,24 +225,32 @@ void Committer::Conclude(StoredFiles& stored, std::span<const Result<Ino>> answe
 }
 
 void Committer::FlushSourceDeletions(bool all) {
-  std::vector<std::string> keys;
+  std::vector<SourceDeletion> deletions;
   {
     MutexLock lock(mutex_);
     if (delete_from_source_.empty()) return;
     if (!all && delete_from_source_.size() < kDeleteBatch) return;
-    keys = std::exchange(delete_from_source_, {});
+    deletions = std::exchange(delete_from_source_, {});
   }
+  std::vector<std::string> keys;
+  keys.reserve(deletions.size());
+  for (const SourceDeletion& deletion : deletions) keys.push_back(deletion.key);
   const Context ctx = Context::Background().WithTimeout(kCommitTimeout);
   auto left = state_.source.store->DeleteMany(ctx, keys);
-  if (!left) {
-    for (const std::string& key : keys) {
-      state_.FileFailed(key, 0, left.error().Wrap("copied, but not deleted from the source"));
-    }
-    return;
+  std::map<std::string_view, const Status*> errors;
+  if (left) {
+    for (const object::KeyError& failed : *left) errors.emplace(failed.key, &failed.error);
   }
-  state_.deleted_source_files += keys.size() - left->size();
-  for (const object::KeyError& failed : *left) {
-    state_.FileFailed(failed.key, 0, failed.error.Wrap("copied, but not deleted from the source"));
+  for (const SourceDeletion& deletion : deletions) {
+    const auto failed = errors.find(deletion.key);
+    if (left && failed == errors.end()) {
+      ++state_.deleted_source_files;
+      Arrived(deletion.size, deletion.copied);
+      continue;
+    }
+    const Status& error = left ? *failed->second : left.error();
+    state_.FileFailed(deletion.key, deletion.size,
+                      error.Wrap("copied, but not deleted from the source"));
   }
 }
 

@@ -15,6 +15,12 @@ namespace {
 constexpr std::string_view kSuffix = ".journal";
 constexpr std::size_t kMaxLines = 50'000;
 
+// Signs of lines.
+constexpr char kBegun = 'u';
+constexpr char kBegunUnmarked = '+';  // of imports that did not note what they committed
+constexpr char kCommits = 'c';
+constexpr char kEnded = '-';
+
 std::string Line(char sign, const SliceKey& slice) {
   return fmt::format("{} {} {}\n", sign, slice.id, slice.size);
 }
@@ -29,8 +35,8 @@ Result<UniqueFd> LockDirectory(const std::string& directory) {
 
 }  // namespace
 
-std::set<SliceKey> OpenSlices(std::string_view journal) {
-  std::set<SliceKey> open;
+OpenSliceMap OpenSlices(std::string_view journal) {
+  OpenSliceMap open;
   for (std::size_t end = journal.find('\n'); end != std::string_view::npos;
        end = journal.find('\n')) {
     const std::string_view line = journal.substr(0, end);
@@ -42,8 +48,9 @@ std::set<SliceKey> OpenSlices(std::string_view journal) {
     if (std::from_chars(id.data(), id.data() + id.size(), slice.id).ec != std::errc()) continue;
     if (std::from_chars(size.data(), size.data() + size.size(), slice.size).ec != std::errc())
       continue;
-    if (line[0] == '+') open.insert(slice);
-    if (line[0] == '-') open.erase(slice);
+    if (line[0] == kBegun) open[slice] = SliceStage::kUploading;
+    if (line[0] == kCommits || line[0] == kBegunUnmarked) open[slice] = SliceStage::kCommitting;
+    if (line[0] == kEnded) open.erase(slice);
   }
   return open;
 }
@@ -93,15 +100,17 @@ void ImportJournal::ForgetAbandoned() {
   dead_.clear();
 }
 
-Result<void> ImportJournal::Append(char sign, const SliceKey& slice) {
-  auto written = WriteAll(fd_.get(), Line(sign, slice));
+Result<void> ImportJournal::Append(std::string_view lines, std::size_t count) {
+  auto written = WriteAll(fd_.get(), lines);
   if (!written) return std::unexpected(std::move(written).error().Wrap("write " + path_));
-  return ++lines_ < kMaxLines ? Result<void>{} : Rewrite();
+  lines_ += count;
+  return lines_ < kMaxLines ? Result<void>{} : Rewrite();
 }
 
 Result<void> ImportJournal::Rewrite() {
   std::string text;
-  for (const SliceKey& slice : open_) text += Line('+', slice);
+  for (const auto& [slice, stage] : open_)
+    text += Line(stage == SliceStage::kCommitting ? kCommits : kBegun, slice);
   const std::string temporary = path_ + ".new";
   ASSIGN_OR_RETURN(UniqueFd fd, OpenFile(temporary, O_RDWR | O_CREAT | O_TRUNC | O_APPEND, 0600));
   if (::flock(fd.get(), LOCK_EX | LOCK_NB) != 0) return ErrnoFail("lock {}", temporary);
@@ -114,14 +123,27 @@ Result<void> ImportJournal::Rewrite() {
 
 Result<void> ImportJournal::Begin(const SliceKey& slice) {
   MutexLock lock(mutex_);
-  open_.insert(slice);
-  return Append('+', slice);
+  open_[slice] = SliceStage::kUploading;
+  return Append(Line(kBegun, slice), 1);
+}
+
+Result<void> ImportJournal::Committing(std::span<const SliceKey> slices) {
+  MutexLock lock(mutex_);
+  std::string lines;
+  for (const SliceKey& slice : slices) {
+    open_[slice] = SliceStage::kCommitting;
+    lines += Line(kCommits, slice);
+  }
+  RETURN_IF_ERROR(Append(lines, slices.size()));
+  // The metadata may outlive this machine: a lost line would make a used slice look unused.
+  if (::fdatasync(fd_.get()) != 0) return ErrnoFail("sync {}", path_);
+  return {};
 }
 
 Result<void> ImportJournal::End(const SliceKey& slice) {
   MutexLock lock(mutex_);
   if (open_.erase(slice) == 0) return {};
-  return Append('-', slice);
+  return Append(Line(kEnded, slice), 1);
 }
 
 }  // namespace paddleop::volume::data

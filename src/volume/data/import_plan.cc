@@ -1,14 +1,7 @@
 #include "volume/data/internal/import_plan.h"
 
-#include <algorithm>
-
-#include "base/thread_pool.h"
-
 namespace paddleop::volume::data {
 namespace {
-
-constexpr std::size_t kBatchSize = 1000;
-constexpr std::size_t kBatchesAhead = 4;
 
 std::string_view DirectoryOf(std::string_view key) {
   const std::size_t slash = key.rfind('/');
@@ -16,76 +9,6 @@ std::string_view DirectoryOf(std::string_view key) {
 }
 
 }  // namespace
-
-SourceListing::SourceListing(ImportState& state)
-    : state_(state), thread_([this](const std::stop_token& stop) {
-        SetThreadName("import-list");
-        Run(stop);
-      }) {}
-
-SourceListing::~SourceListing() {
-  thread_.request_stop();
-  changed_.notify_all();
-}
-
-void SourceListing::Run(const std::stop_token& stop) {
-  // Ends with the import, and when its taker has gone.
-  std::stop_source both;
-  const std::stop_callback ours(stop, [&] { both.request_stop(); });
-  const std::stop_callback theirs(state_.ctx().stop(), [&] { both.request_stop(); });
-  auto listed = List(state_.ctx().WithStop(both.get_token()));
-  MutexLock lock(mutex_);
-  ended_ = true;
-  result_ = std::move(listed);
-  changed_.notify_all();
-}
-
-Result<bool> SourceListing::Push(const Context& ctx, Batch& batch) {
-  MutexLock lock(mutex_);
-  changed_.wait(lock, ctx.stop(),
-                [this]() REQUIRES(mutex_) { return batches_.size() < kBatchesAhead; });
-  RETURN_IF_ERROR(ctx.Check());
-  batches_.push_back(std::exchange(batch, {}));
-  changed_.notify_all();
-  return true;
-}
-
-Result<void> SourceListing::List(const Context& ctx) {
-  const Source& source = state_.source;
-  const ImportOptions& options = state_.options;
-  Batch batch;
-  if (!source.single.empty()) {
-    ASSIGN_OR_RETURN(object::ObjectInfo info, source.store->Head(ctx, source.single));
-    info.key = source.single;
-    batch.push_back(std::move(info));
-  } else {
-    auto listed = source.store->List(
-        ctx, {.start_after = StartAfter(options.start), .directories = options.dirs},
-        [&](object::ObjectInfo& entry) -> Result<bool> {
-          if (!options.end.empty() && entry.key > options.end) return false;
-          if (entry.key < options.start) return true;
-          batch.push_back(std::move(entry));
-          return batch.size() < kBatchSize ? Result<bool>(true) : Push(ctx, batch);
-        });
-    RETURN_IF_ERROR(listed);
-  }
-  if (batch.empty()) return {};
-  RETURN_IF_ERROR(Push(ctx, batch));
-  return {};
-}
-
-Result<SourceListing::Batch> SourceListing::Next() {
-  MutexLock lock(mutex_);
-  changed_.wait(lock, [this]() REQUIRES(mutex_) { return ended_ || !batches_.empty(); });
-  if (batches_.empty()) {
-    if (!result_) return std::unexpected(result_.error().Wrap("list " + state_.source.uri));
-    return Batch{};
-  }
-  Batch batch = std::move(batches_.front());
-  batches_.pop_front();
-  changed_.notify_all();
-  return batch;
-}
 
 ImportPlanner::ImportPlanner(ImportState& state, Transfer& transfer, Committer& committer)
     : state_(state),
@@ -221,19 +144,21 @@ Result<bool> ImportPlanner::NeedsCopy(const ImportItem& item, const Entry& exist
 }
 
 void ImportPlanner::Skip(const ImportItem& item, const Entry& existing) {
-  ++state_.skipped_files;
-  state_.skipped_bytes += item.size;
   const ImportOptions& options = state_.options;
-  if (options.dry) return;
-  if (options.perms && item.owner &&
+  if (!options.dry && options.perms && item.owner &&
       (item.owner->mode != existing.attr.mode || item.owner->uid != existing.attr.uid ||
        item.owner->gid != existing.attr.gid)) {
     auto changed = state_.volume.meta().SetAttr(
         state_.ctx(), options.caller, existing.ino,
         {.mode = item.owner->mode, .uid = item.owner->uid, .gid = item.owner->gid});
-    if (!changed) state_.FileFailed(item.key, 0, changed.error().Wrap("set mode and owner"));
+    if (!changed) return state_.FileFailed(item, changed.error().Wrap("set mode and owner"));
   }
-  if (options.delete_src) committer_.DeleteFromSource(item.key);
+  if (!options.dry && options.delete_src) {
+    committer_.DeleteFromSource({.key = item.key, .size = item.size, .copied = false});
+    return;
+  }
+  ++state_.skipped_files;
+  state_.skipped_bytes += item.size;
 }
 
 Result<void> ImportPlanner::Compare(std::vector<Candidate> candidates) {

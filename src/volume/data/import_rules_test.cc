@@ -157,6 +157,9 @@ TEST(ImportJournal, RemembersWhatADeadImportLeftOpen) {
     ASSERT_OK(first);
     ASSERT_OK((*first)->Begin({.id = 1, .size = 10}));
     ASSERT_OK((*first)->Begin({.id = 2, .size = 20}));
+    ASSERT_OK((*first)->Begin({.id = 3, .size = 30}));
+    const std::vector<SliceKey> committing = {{.id = 1, .size = 10}, {.id = 3, .size = 30}};
+    ASSERT_OK((*first)->Committing(committing));
     ASSERT_OK((*first)->End({.id = 1, .size = 10}));
     // While it lives, it is not taken over.
     auto second = ImportJournal::Open(dir.path());
@@ -165,7 +168,10 @@ TEST(ImportJournal, RemembersWhatADeadImportLeftOpen) {
   }
   auto next = ImportJournal::Open(dir.path());
   ASSERT_OK(next);
-  EXPECT_THAT((*next)->abandoned(), ::testing::ElementsAre(SliceKey{.id = 2, .size = 20}));
+  EXPECT_THAT((*next)->abandoned(),
+              ::testing::ElementsAre(
+                  ::testing::Pair(SliceKey{.id = 2, .size = 20}, SliceStage::kUploading),
+                  ::testing::Pair(SliceKey{.id = 3, .size = 30}, SliceStage::kCommitting)));
   (*next)->ForgetAbandoned();
   next->reset();
   auto last = ImportJournal::Open(dir.path());
@@ -178,7 +184,9 @@ TEST(ImportJournal, StaysSmall) {
   {
     auto journal = ImportJournal::Open(dir.path());
     ASSERT_OK(journal);
-    ASSERT_OK((*journal)->Begin({.id = 7, .size = 7}));
+    const std::vector<SliceKey> committing = {{.id = 7, .size = 7}};
+    ASSERT_OK((*journal)->Begin(committing[0]));
+    ASSERT_OK((*journal)->Committing(committing));
     for (std::uint64_t id = 100; id < 60'000; ++id) {
       ASSERT_OK((*journal)->Begin({.id = id, .size = 1}));
       ASSERT_OK((*journal)->End({.id = id, .size = 1}));
@@ -186,7 +194,8 @@ TEST(ImportJournal, StaysSmall) {
   }
   auto next = ImportJournal::Open(dir.path());
   ASSERT_OK(next);
-  EXPECT_THAT((*next)->abandoned(), ::testing::ElementsAre(SliceKey{.id = 7, .size = 7}));
+  EXPECT_THAT((*next)->abandoned(), ::testing::ElementsAre(::testing::Pair(
+                                        SliceKey{.id = 7, .size = 7}, SliceStage::kCommitting)));
 }
 
 TEST(OpenSlices, PassesOverWhatIsNotComplete) {

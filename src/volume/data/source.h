@@ -26,7 +26,7 @@ struct Source {
 struct SourceOptions {
   bool no_https = false;
   std::int64_t bwlimit_mbps = 0;  // of all that is read
-  std::size_t threads = 32;       // as ImportOptions::threads
+  std::size_t threads = 64;       // as ImportOptions::threads
   // Instead of those in the URI or the environment.
   std::string access_key = {};
   Secret secret_key = {};

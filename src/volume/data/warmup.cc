@@ -258,7 +258,10 @@ Result<DiskCache::Removed> EvictPlanned(const Context& ctx, Volume& volume,
   DiskCache::Removed total;
   for (const PlannedBlock& planned : plan.blocks) {
     RETURN_IF_ERROR(ctx.Check());
-    if (!planned.whole) continue;
+    if (!planned.whole) {
+      const std::uint64_t kept = volume.disk_cache()->RangeBytes(planned.block);
+      if (kept == 0 || std::uint64_t{planned.planned} * 2 < kept) continue;
+    }
     ASSIGN_OR_RETURN(const auto removed, volume.disk_cache()->Clear(ctx, planned.block));
     total.blocks += removed.blocks;
     total.bytes += removed.bytes;

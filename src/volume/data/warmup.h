@@ -138,8 +138,8 @@ std::vector<WarmupPlan::Failure> FailedFiles(const Warmup& warmup, const BlockLa
 // How much of the plan is cached, without fetching or pinning.
 Result<WarmupReport> CheckWarmup(const Context& ctx, Volume& volume, const WarmupPlan& plan);
 
-// Removes the planned blocks, with their pins, from the cache. A block of which less than half
-// belongs to the planned files stays: others share it.
+// Removes what is planned, with its pins, from the cache. A block, or what is kept of one, of which
+// less than half belongs to the planned files stays: others share it.
 Result<DiskCache::Removed> EvictPlanned(const Context& ctx, Volume& volume, const WarmupPlan& plan);
 
 }  // namespace paddleop::volume::data

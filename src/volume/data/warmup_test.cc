@@ -82,6 +82,26 @@ TEST_F(WarmupTest, ARanksShareIsKeptAsRanges) {
   EXPECT_EQ(read, 6);
 }
 
+TEST_F(WarmupTest, EvictingARanksShareTakesItsRangesAndPinsAway) {
+  packed_.AddPacked("train", 48);
+  auto volume = packed_.OpenCached();
+  const auto share = [&](std::uint32_t rank) {
+    auto warmup = LoadWarmup(
+        kCtx, *volume,
+        {.strategy = WarmupStrategy::kRandom, .ranks = 8, .batch_size = 2, .rank = rank});
+    EXPECT_OK(warmup);
+    return *std::move(warmup);
+  };
+  const Warmup mine = share(3);
+  ASSERT_OK(RunWarmup(kCtx, *volume, mine.plan, {.pin = "epoch-0"}));
+  ASSERT_GT(volume->disk_cache()->Status()[0].pinned_bytes, 0u);
+  auto removed = EvictPlanned(kCtx, *volume, mine.plan);
+  ASSERT_OK(removed);
+  EXPECT_GT(removed->bytes, 0u);
+  EXPECT_EQ(volume->disk_cache()->Status()[0].bytes, 0u);
+  EXPECT_EQ(volume->disk_cache()->Status()[0].pinned_bytes, 0u);
+}
+
 TEST_F(WarmupTest, AFullCacheFailsTheRestAndNamesTheFiles) {
   packed_.AddPacked("train", 60);
   auto volume = packed_.OpenCached(2 * (PackedVolume::kBlock + 4096));

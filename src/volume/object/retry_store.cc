@@ -20,20 +20,21 @@ using Duration = std::chrono::steady_clock::duration;
 // Counts the attempts of one operation and says how long to wait before the next.
 class Attempts {
  public:
-  Attempts(const RetryOptions& options, const ObjectStore& store)
-      : options_(options), store_(store) {}
+  // `timeout` of one attempt; 0: what the options say of all.
+  Attempts(const RetryOptions& options, const ObjectStore& store,
+           std::chrono::milliseconds timeout = {})
+      : options_(options),
+        store_(store),
+        timeout_(timeout.count() > 0 ? timeout : options.attempt_timeout) {}
 
-  Context AttemptContext(const Context& ctx) const {
-    return ctx.WithTimeout(options_.attempt_timeout);
-  }
+  Context AttemptContext(const Context& ctx) const { return ctx.WithTimeout(timeout_); }
 
   // An attempt that ran into its own time limit, not into the caller's, was let down by the store.
   Status Judge(const Context& ctx, Status error) const {
     if (error.code() != Code::kDeadline || ctx.Expired()) return error;
-    return Status(
-        Code::kUnavailable,
-        fmt::format("no answer within {} s: {}",
-                    static_cast<double>(options_.attempt_timeout.count()) / 1000, error.message()));
+    return Status(Code::kUnavailable,
+                  fmt::format("no answer within {} s: {}",
+                              static_cast<double>(timeout_.count()) / 1000, error.message()));
   }
 
   // The delay before another attempt; nullopt if `error` is final.
@@ -69,6 +70,7 @@ class Attempts {
 
   const RetryOptions& options_;
   const ObjectStore& store_;
+  const std::chrono::milliseconds timeout_;
   int retries_ = 0;
   int corrupt_ = 0;
 };
@@ -111,13 +113,15 @@ class RetryStore final : public ForwardingStore {
   }
   Result<GetResult> Get(const Context& ctx, std::string_view key, const GetOptions& options,
                         std::span<std::byte> out) override {
-    return Retry(ctx,
-                 [&](const Context& attempt) { return inner_->Get(attempt, key, options, out); });
+    return Retry(
+        ctx, [&](const Context& attempt) { return inner_->Get(attempt, key, options, out); },
+        options_.get_timeout);
   }
   Result<void> Put(const Context& ctx, std::string_view key, std::span<const std::byte> data,
                    const PutOptions& options) override {
-    return Retry(ctx,
-                 [&](const Context& attempt) { return inner_->Put(attempt, key, data, options); });
+    return Retry(
+        ctx, [&](const Context& attempt) { return inner_->Put(attempt, key, data, options); },
+        options_.put_timeout);
   }
   Result<void> Delete(const Context& ctx, std::string_view key) override {
     return Retry(ctx, [&](const Context& attempt) { return inner_->Delete(attempt, key); });
@@ -140,9 +144,12 @@ class RetryStore final : public ForwardingStore {
   Result<UploadedPart> UploadPart(const Context& ctx, std::string_view key,
                                   const std::string& upload, int number,
                                   std::span<const std::byte> data) override {
-    return Retry(ctx, [&](const Context& attempt) {
-      return inner_->UploadPart(attempt, key, upload, number, data);
-    });
+    return Retry(
+        ctx,
+        [&](const Context& attempt) {
+          return inner_->UploadPart(attempt, key, upload, number, data);
+        },
+        options_.put_timeout);
   }
   Result<void> CompleteUpload(const Context& ctx, std::string_view key, const std::string& upload,
                               std::span<const UploadedPart> parts) override;
@@ -159,8 +166,9 @@ class RetryStore final : public ForwardingStore {
 
  private:
   template <class Operation>
-  auto Retry(const Context& ctx, Operation operation) -> decltype(operation(ctx)) {
-    Attempts attempts(options_, *inner_);
+  auto Retry(const Context& ctx, Operation operation, std::chrono::milliseconds timeout = {})
+      -> decltype(operation(ctx)) {
+    Attempts attempts(options_, *inner_, timeout);
     for (;;) {
       auto result = operation(attempts.AttemptContext(ctx));
       if (result) return result;
@@ -176,8 +184,8 @@ class RetryStore final : public ForwardingStore {
   struct Pending : std::enable_shared_from_this<Pending<T>> {
     using Callback = std::function<void(Result<T>)>;
 
-    Pending(RetryStore& s, const Context& c, Callback d)
-        : store(s), ctx(c), attempts(s.options_, *s.inner_), done(std::move(d)) {}
+    Pending(RetryStore& s, const Context& c, std::chrono::milliseconds timeout, Callback d)
+        : store(s), ctx(c), attempts(s.options_, *s.inner_, timeout), done(std::move(d)) {}
 
     void Attempt() {
       start(attempts.AttemptContext(ctx), [self = this->shared_from_this()](Result<T> result) {
@@ -307,7 +315,8 @@ Result<void> RetryStore::CompleteUpload(const Context& ctx, std::string_view key
 
 void RetryStore::StartGet(const Context& ctx, std::string_view key, const GetOptions& options,
                           std::span<std::byte> out, GetDone done) {
-  auto pending = std::make_shared<Pending<GetResult>>(*this, ctx, std::move(done));
+  auto pending =
+      std::make_shared<Pending<GetResult>>(*this, ctx, options_.get_timeout, std::move(done));
   pending->start = [this, key = std::string(key), options, out](const Context& attempt,
                                                                 GetDone next) {
     inner_->StartGet(attempt, key, options, out, std::move(next));
@@ -317,7 +326,7 @@ void RetryStore::StartGet(const Context& ctx, std::string_view key, const GetOpt
 
 void RetryStore::StartPut(const Context& ctx, std::string_view key, std::span<const std::byte> data,
                           const PutOptions& options, Done done) {
-  auto pending = std::make_shared<Pending<void>>(*this, ctx, std::move(done));
+  auto pending = std::make_shared<Pending<void>>(*this, ctx, options_.put_timeout, std::move(done));
   pending->start = [this, key = std::string(key), options, data](const Context& attempt,
                                                                  Done next) {
     inner_->StartPut(attempt, key, data, options, std::move(next));
@@ -326,7 +335,8 @@ void RetryStore::StartPut(const Context& ctx, std::string_view key, std::span<co
 }
 
 void RetryStore::StartDelete(const Context& ctx, std::string_view key, Done done) {
-  auto pending = std::make_shared<Pending<void>>(*this, ctx, std::move(done));
+  auto pending =
+      std::make_shared<Pending<void>>(*this, ctx, options_.attempt_timeout, std::move(done));
   pending->start = [this, key = std::string(key)](const Context& attempt, Done next) {
     inner_->StartDelete(attempt, key, std::move(next));
   };

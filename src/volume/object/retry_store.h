@@ -17,6 +17,9 @@ struct RetryOptions {
   // One attempt that takes longer is given up and counts as kUnavailable: a hanging request must
   // not use up the whole deadline.
   std::chrono::milliseconds attempt_timeout{60'000};
+  // The same for one download and one upload; 0: as above.
+  std::chrono::milliseconds get_timeout{0};
+  std::chrono::milliseconds put_timeout{0};
   // Most that RetryAfter() can add to a delay: some servers ask for minutes while they start. A
   // wait that would pass the deadline is cut to the usual delay.
   std::chrono::milliseconds max_retry_after{15'000};

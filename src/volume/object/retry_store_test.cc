@@ -135,6 +135,17 @@ TEST_F(RetryStoreTest, AnAttemptThatHangsIsGivenUp) {
   EXPECT_THAT(read.error().message(), HasSubstr("no answer within 0.02 s"));
 }
 
+TEST_F(RetryStoreTest, DownloadsAndUploadsMayHaveTimeLimitsOfTheirOwn) {
+  Open({.backoff = kQuick, .get_timeout = milliseconds(20), .put_timeout = milliseconds(30)});
+  faulty_->Inject(Op::kPut, {Kind::kSlow, seconds(60)}, 1);
+  ASSERT_OK(PutString(*store_, ctx_, "k", "x"));
+  EXPECT_EQ(faulty_->calls(Op::kPut), 2);
+  faulty_->Inject(Op::kGet, {Kind::kSlow, seconds(60)}, 100);
+  auto read = GetString(*store_, ctx_, "k", 10);
+  ASSERT_CODE(read, Code::kUnavailable);
+  EXPECT_THAT(read.error().message(), HasSubstr("no answer within 0.02 s"));
+}
+
 TEST_F(RetryStoreTest, ReadsACorruptBodyAgainButNotForEver) {
   auto faulty = std::make_unique<FaultyObjectStore>(std::make_unique<MemObjectStore>());
   faulty_ = faulty.get();

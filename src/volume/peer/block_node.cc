@@ -236,6 +236,9 @@ Result<std::vector<BlockHave>> BlockNode::Check(const Context& ctx,
     RETURN_IF_ERROR(ctx.Check());
     BlockHave have{.whole = cache_.Contains(wish.block)};
     have.wish = have.whole;
+    if (tight && !plan.empty() && !have.whole && !wish.whole && !wish.ranges.empty()) {
+      RETURN_IF_ERROR(DropRest(wish, plan));
+    }
     if (!have.whole && !wish.whole && !wish.ranges.empty()) {
       have.wish = std::ranges::all_of(wish.ranges, [&](const ByteSpan& range) {
         return cache_.ContainsRange(wish.block, range.begin, range.end - range.begin);
@@ -254,6 +257,16 @@ Result<std::vector<BlockHave>> BlockNode::Check(const Context& ctx,
   return haves;
 }
 
+// What an earlier order of the same files wanted of this block would be pinned with it otherwise.
+Result<void> BlockNode::DropRest(const BlockWish& wish, std::string_view plan) {
+  std::vector<BlockFile::Span> keep;
+  keep.reserve(wish.ranges.size());
+  for (const ByteSpan& range : wish.ranges) {
+    keep.push_back({.offset = range.begin, .size = range.end - range.begin});
+  }
+  return cache_.Trim(wish.block, keep, plan.substr(0, plan.rfind('.') + 1));
+}
+
 Result<void> BlockNode::Take(const Context& ctx, const BlockWish& wish,
                              std::span<const std::byte> content, std::string_view plan) {
   if (wish.whole) return cache_.Store(ctx, wish.block, content, plan);
@@ -264,6 +277,19 @@ Result<void> BlockNode::Take(const Context& ctx, const BlockWish& wish,
     RETURN_IF_ERROR(
         cache_.StoreRange(ctx, wish.block, range.begin, content.subspan(at, size), plan));
     at += size;
+  }
+  return {};
+}
+
+Result<void> BlockNode::Drop(const Context& ctx, std::span<const BlockId> blocks) {
+  for (const BlockId& block : blocks) {
+    RETURN_IF_ERROR(ctx.Check());
+    RETURN_IF_ERROR(cache_.Clear(ctx, block));
+    MutexLock lock(mutex_);
+    const auto held = holders_.find(block);
+    if (held == holders_.end()) continue;
+    holder_count_ -= held->second.size();
+    holders_.erase(held);
   }
   return {};
 }

@@ -60,12 +60,16 @@ class BlockNode {
 
   // What is here of the wishes; what is here is pinned under `plan`, unless that is empty. Where
   // the caches cannot hold the set (`tight`), ranges of a block that is here whole count as
-  // missing: when they come, they take the whole block's place.
+  // missing: when they come, they take the whole block's place; and of a block of which ranges are
+  // here, those that only earlier plans of the family wanted go. Plans are of one family if their
+  // names are the same up to the last dot.
   Result<std::vector<BlockHave>> Check(const Context& ctx, std::span<const BlockWish> wishes,
                                        std::string_view plan, bool tight);
   // Keeps what was wished for of a block; `content` is its bytes, one range after the other.
   Result<void> Take(const Context& ctx, const BlockWish& wish, std::span<const std::byte> content,
                     std::string_view plan);
+  // Removes the blocks from this cache, with their pins.
+  Result<void> Drop(const Context& ctx, std::span<const BlockId> blocks);
   // Takes away the pins of all plans that begin with `prefix`, except `keep`.
   Result<void> Unpin(const Context& ctx, std::string_view prefix, std::string_view keep);
 
@@ -93,6 +97,7 @@ class BlockNode {
 
   Result<BlockFrom> FindElsewhere(const Context& ctx, const BlockId& block, std::uint32_t offset,
                                   std::span<std::byte> out, bool for_peer);
+  Result<void> DropRest(const BlockWish& wish, std::string_view plan);
   // The partition that a warm-up gave these bytes.
   std::optional<std::uint32_t> Holder(const BlockId& block, std::uint32_t offset,
                                       std::uint32_t size);

@@ -37,6 +37,8 @@ class DirectLink : public PeerLink {
                                        bool tight) override;
   Result<void> Give(const Context& ctx, std::uint32_t peer, const BlockWish& wish,
                     std::span<const std::byte> block, std::string_view plan) override;
+  Result<void> Drop(const Context& ctx, std::uint32_t peer,
+                    std::span<const BlockId> blocks) override;
   Result<void> Unpin(const Context& ctx, std::uint32_t peer, std::string_view prefix,
                      std::string_view keep) override;
 
@@ -93,6 +95,16 @@ Result<void> DirectLink::Give(const Context&, std::uint32_t peer, const BlockWis
                           .path = std::string(kBlocksPath) + BlockName(wish.block),
                           .query = fmt::format("plan={}", plan),
                           .body = EncodeGift(wish, block)});
+  if (response.status == 200) return {};
+  return std::unexpected(runtime::ErrorFromBody(response.status, response.body));
+}
+
+Result<void> DirectLink::Drop(const Context&, std::uint32_t peer, std::span<const BlockId> blocks) {
+  std::vector<BlockWish> wishes;
+  for (const BlockId& block : blocks) wishes.push_back({.block = block});
+  const auto response =
+      Ask(*nodes_[peer],
+          {.method = "POST", .path = std::string(kDropPath), .body = EncodeWishes(wishes)});
   if (response.status == 200) return {};
   return std::unexpected(runtime::ErrorFromBody(response.status, response.body));
 }
@@ -278,6 +290,38 @@ TEST_F(BlockNodeTest, WhereItIsTightRangesTakeTheWholeBlocksPlace) {
   ASSERT_OK(link.Give(ctx_, 1, wish, content, "plan"));
   EXPECT_LT(nodes_[1]->cache->Status()[0].bytes, kBlock);
   EXPECT_EQ(ReadAt(1, block, 9000, 1000).value(), BlockFrom::kCache);
+}
+
+TEST_F(BlockNodeTest, WhereItIsTightAnotherOrderTakesThePlaceOfTheFirst) {
+  const BlockId block = NewBlockOf(1);
+  PeerLink& link = *nodes_[0]->link;
+  DiskCache& cache = *nodes_[2]->cache;
+  const std::span<const std::byte> content = AsBytes(contents_[block]);
+  const BlockWish first{.block = block, .ranges = {{.begin = 0, .end = 65'536}}};
+  const BlockWish second{.block = block, .ranges = {{.begin = 61'440, .end = 73'728}}};
+  ASSERT_OK(link.Give(ctx_, 2, first, content, "order.1"));
+  const std::uint64_t before = cache.Status()[0].bytes;
+  auto have = link.Check(ctx_, 2, {&second, 1}, "order.2", true);
+  ASSERT_OK(have);
+  EXPECT_FALSE(have->front().wish);
+  EXPECT_EQ(cache.Status()[0].bytes, before - 15 * 4096) << "what both want stays";
+  ASSERT_OK(link.Give(ctx_, 2, second, content, "order.2"));
+  have = link.Check(ctx_, 2, {&second, 1}, "order.2", true);
+  ASSERT_OK(have);
+  EXPECT_TRUE(have->front().wish);
+}
+
+TEST_F(BlockNodeTest, DroppedBlocksAreGoneWithTheirPins) {
+  const BlockId block = NewBlockOf(1), other = NewBlockOf(1);
+  PeerLink& link = *nodes_[0]->link;
+  for (const BlockId& each : {block, other}) {
+    const BlockWish wish{.block = each, .whole = true};
+    ASSERT_OK(link.Give(ctx_, 2, wish, AsBytes(contents_[each]), "order.1"));
+  }
+  ASSERT_OK(link.Drop(ctx_, 2, {&block, 1}));
+  EXPECT_FALSE(nodes_[2]->cache->Contains(block));
+  EXPECT_TRUE(nodes_[2]->cache->Contains(other));
+  EXPECT_EQ(nodes_[2]->cache->Status()[0].pinned_bytes, nodes_[2]->cache->Status()[0].bytes);
 }
 
 TEST_F(BlockNodeTest, RefusesWhatIsNoBlockOfTheVolume) {

@@ -43,6 +43,16 @@ std::optional<ServerResponse> BlockNode::Serve(const Context& ctx, const ServerR
   if (request.path == kCheckPath && !local) {
     return request.method == "POST" ? ServeCheck(ctx, request) : NotAllowed();
   }
+  if (request.path == kDropPath && !local) {
+    if (request.method != "POST") return NotAllowed();
+    auto wishes = DecodeWishes(request.body, kMaxChecked);
+    if (!wishes) return Error(wishes.error());
+    std::vector<BlockId> blocks;
+    blocks.reserve(wishes->size());
+    for (const BlockWish& wish : *wishes) blocks.push_back(wish.block);
+    auto dropped = Drop(ctx, blocks);
+    return dropped ? ServerResponse::Json(200, "{}") : Error(dropped.error());
+  }
   if (request.path == kUnpinPath && !local) {
     if (request.method != "POST") return NotAllowed();
     const std::string prefix = request.Query("prefix").value_or("");

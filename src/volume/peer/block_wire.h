@@ -5,6 +5,7 @@
 //                                                 Header X-Block-From: cache, peer or store.
 //   PUT  /blocks/<block>?plan=P                   keep this content and pin it; 507: no room
 //   POST /blocks/check?plan=P[&tight=1]           which of these are here; pins those that are
+//   POST /blocks/drop                             removes these blocks and their pins
 //   POST /blocks/unpin?prefix=X&keep=P            takes away the pins of plans that begin with X,
 //                                                 except P
 //
@@ -24,6 +25,7 @@ namespace paddleop::volume {
 
 inline constexpr std::string_view kBlocksPath = "/blocks/";
 inline constexpr std::string_view kCheckPath = "/blocks/check";
+inline constexpr std::string_view kDropPath = "/blocks/drop";
 inline constexpr std::string_view kUnpinPath = "/blocks/unpin";
 inline constexpr std::string_view kBlockFromHeader = "X-Block-From";
 

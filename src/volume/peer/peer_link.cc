@@ -122,6 +122,16 @@ Result<void> HttpPeerLink::Give(const Context& ctx, std::uint32_t peer, const Bl
   return {};
 }
 
+Result<void> HttpPeerLink::Drop(const Context& ctx, std::uint32_t peer,
+                                std::span<const BlockId> blocks) {
+  std::vector<BlockWish> wishes;
+  wishes.reserve(blocks.size());
+  for (const BlockId& block : blocks) wishes.push_back({.block = block});
+  RETURN_IF_ERROR(Call(ctx.WithTimeout(options_.read_timeout), peer, "POST", std::string(kDropPath),
+                       EncodeWishes(wishes)));
+  return {};
+}
+
 Result<void> HttpPeerLink::Unpin(const Context& ctx, std::uint32_t peer, std::string_view prefix,
                                  std::string_view keep) {
   RETURN_IF_ERROR(Call(

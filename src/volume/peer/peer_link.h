@@ -41,6 +41,9 @@ class PeerLink {
   // Gives the peer what it wished for of a block. kNoSpace.
   virtual Result<void> Give(const Context& ctx, std::uint32_t peer, const BlockWish& wish,
                             std::span<const std::byte> block, std::string_view plan) = 0;
+  // Removes the blocks, with their pins, from the peer's cache.
+  virtual Result<void> Drop(const Context& ctx, std::uint32_t peer,
+                            std::span<const BlockId> blocks) = 0;
   virtual Result<void> Unpin(const Context& ctx, std::uint32_t peer, std::string_view prefix,
                              std::string_view keep) = 0;
 };
@@ -70,6 +73,8 @@ class HttpPeerLink : public PeerLink {
                                        bool tight) override;
   Result<void> Give(const Context& ctx, std::uint32_t peer, const BlockWish& wish,
                     std::span<const std::byte> block, std::string_view plan) override;
+  Result<void> Drop(const Context& ctx, std::uint32_t peer,
+                    std::span<const BlockId> blocks) override;
   Result<void> Unpin(const Context& ctx, std::uint32_t peer, std::string_view prefix,
                      std::string_view keep) override;
 

@@ -64,17 +64,20 @@ class DataSet::State {
                {.disk_threads = options.disk_threads,
                 .fetch_threads = options.fetch_threads,
                 .recent_bytes = options.recent_bytes,
-                .timeout = options.io_timeout},
+                .timeout = options.io_timeout,
+                .retries = options.io_retries},
                [this](const BlockId& block, std::uint64_t hint) { OnMiss(block, hint); }) {}
 
   // Loads the tree and what tells whether it is still the newest.
   Result<View> Load(const Context& ctx) {
     // Read first: a change during the load makes the view stale, not wrong.
-    ASSIGN_OR_RETURN(auto mark, ReadMark(ctx));
+    ASSIGN_OR_RETURN(const StatFs usage, meta_.GetStatFs(ctx));
+    ASSIGN_OR_RETURN(auto mark, ReadMark(ctx, usage));
     ASSIGN_OR_RETURN(Tree tree, meta_.LoadTree(ctx, options_.root, /*with_slices=*/true));
     auto view = std::make_shared<const Tree>(std::move(tree));
     MutexLock lock(mutex_);
     mark_ = std::move(mark);
+    usage_ = usage;
     loaded_ = std::chrono::system_clock::now();
     files_.Set(static_cast<double>(view->node_count()));
     memory_.Set(static_cast<double>(view->MemoryBytes()));
@@ -83,9 +86,8 @@ class DataSet::State {
 
   // Changes whenever an import or removal has finished, the root's own names have changed, or the
   // volume holds more or less than before.
-  Result<std::string> ReadMark(const Context& ctx) {
+  Result<std::string> ReadMark(const Context& ctx, const StatFs& usage) {
     ASSIGN_OR_RETURN(const Attr root, meta_.GetAttr(ctx, options_.root));
-    ASSIGN_OR_RETURN(const StatFs usage, meta_.GetStatFs(ctx));
     std::string mark = fmt::format("{}.{} {} {}", root.mtime.seconds, root.mtime.nanos,
                                    usage.used_space, usage.used_inodes);
     auto generation = meta_.GetXattr(ctx, kRootIno, kTreeVersionXattr);
@@ -224,7 +226,7 @@ class DataSet::State {
   // Small files lie in packs, in the order of their source: who reads one will want the neighbours
   // of its pack, which came with it, and then the packs that follow.
   void OnMiss(const BlockId& block, std::uint64_t hint) {
-    const std::size_t window = async_.prefetch_window();
+    const std::size_t window = options_.prefetch ? async_.prefetch_window() : 0;
     if (window == 0) return;
     const View tree = view();
     const auto node = static_cast<Tree::NodeIndex>(hint);
@@ -262,6 +264,7 @@ class DataSet::State {
   Mutex refresh_mutex_;  // taken before mutex_
   Mutex mutex_;
   std::string mark_ GUARDED_BY(mutex_);
+  StatFs usage_ GUARDED_BY(mutex_);
   std::chrono::system_clock::time_point loaded_ GUARDED_BY(mutex_);
   AsyncBlocks async_;  // last: its threads use the others
 };
@@ -291,10 +294,9 @@ void DataSet::ReadLink(Ino ino, TextDone done) {
   });
 }
 
-void DataSet::GetStatFs(StatDone done) {
-  state_->async_.Run([state = state_.get(), done = std::move(done)]() mutable {
-    done(state->meta_.GetStatFs(state->async_.Bounded()));
-  });
+StatFs DataSet::GetStatFs() const {
+  MutexLock lock(state_->mutex_);
+  return state_->usage_;
 }
 
 Result<RefreshDone> DataSet::Refresh(const Context& ctx, ChangeListener& listener) {
@@ -302,7 +304,8 @@ Result<RefreshDone> DataSet::Refresh(const Context& ctx, ChangeListener& listene
 }
 
 Result<bool> DataSet::IsStale(const Context& ctx) {
-  ASSIGN_OR_RETURN(const std::string now, state_->ReadMark(ctx));
+  ASSIGN_OR_RETURN(const StatFs usage, state_->meta_.GetStatFs(ctx));
+  ASSIGN_OR_RETURN(const std::string now, state_->ReadMark(ctx, usage));
   MutexLock lock(state_->mutex_);
   return now != state_->mark_;
 }

@@ -22,10 +22,12 @@ struct DataSetOptions {
   Ino root = kRootIno;
   std::size_t disk_threads = 16;
   std::size_t fetch_threads = 12;
-  std::uint64_t recent_bytes = 16ULL << 20;   // blocks just fetched that stay in memory
+  std::uint64_t recent_bytes = 8ULL << 20;    // blocks just fetched that stay in memory
   std::uint64_t max_readahead = 32ULL << 20;  // ahead of sequential readers of big files
   // How long a read is tried, retries included.
   std::chrono::milliseconds io_timeout{60'000};
+  int io_retries = 0;    // of a block that the store does not give; 0: as long as io_timeout lasts
+  bool prefetch = true;  // packs that follow the one that was just fetched
   // How long a refresh waits for requests that still see the old state.
   std::chrono::milliseconds refresh_grace{10'000};
 };
@@ -85,8 +87,8 @@ class DataSet {
 
   using TextDone = std::move_only_function<void(Result<std::string>)>;
   void ReadLink(Ino ino, TextDone done);
-  using StatDone = std::move_only_function<void(Result<StatFs>)>;
-  void GetStatFs(StatDone done);
+  // As of when the tree was loaded: listing programs ask for it all the time.
+  StatFs GetStatFs() const;
 
   // Loads the tree again, takes it into use, and tells what has changed once nobody sees the old
   // state any more. One at a time; may take as long as a load.

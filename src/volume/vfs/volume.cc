@@ -9,17 +9,22 @@
 namespace paddleop::volume {
 
 Result<std::unique_ptr<object::ObjectStore>> OpenVolumeObjects(const Setting& setting,
-                                                               MetricsRegistry& metrics) {
-  ASSIGN_OR_RETURN(auto store,
-                   object::OpenStore({.storage = setting.storage,
-                                      .bucket = setting.bucket,
-                                      .access_key = setting.access_key,
-                                      .secret_key = setting.secret_key,
-                                      .session_token = setting.session_token,
-                                      .shards = static_cast<int>(setting.shards)},
-                                     {.limit = {.upload_mbps = setting.upload_limit,
-                                                .download_mbps = setting.download_limit},
-                                      .metrics = &metrics}));
+                                                               MetricsRegistry& metrics,
+                                                               const TransferOptions& transfer) {
+  object::StoreOptions options{
+      .limit = {.upload_mbps = transfer.upload_mbps.value_or(setting.upload_limit),
+                .download_mbps = transfer.download_mbps.value_or(setting.download_limit)},
+      .metrics = &metrics};
+  options.retry.backoff.max_attempts = transfer.retries;
+  options.retry.get_timeout = transfer.get_timeout;
+  options.retry.put_timeout = transfer.put_timeout;
+  ASSIGN_OR_RETURN(auto store, object::OpenStore({.storage = setting.storage,
+                                                  .bucket = setting.bucket,
+                                                  .access_key = setting.access_key,
+                                                  .secret_key = setting.secret_key,
+                                                  .session_token = setting.session_token,
+                                                  .shards = static_cast<int>(setting.shards)},
+                                                 std::move(options)));
   return object::WithPrefix(std::move(store), setting.name + "/");
 }
 
@@ -43,23 +48,30 @@ Result<std::unique_ptr<Volume>> Volume::Open(const Context& ctx, const std::stri
                                              const VolumeOptions& options, const Logger& log,
                                              MetricsRegistry& metrics) {
   std::unique_ptr<Volume> volume(new Volume());
-  ASSIGN_OR_RETURN(volume->meta_,
-                   OpenMetaStore(ctx, meta_url, {.read_only = options.read_only, .log = &log}));
+  ASSIGN_OR_RETURN(volume->meta_, OpenMetaStore(ctx, meta_url,
+                                                {.read_only = options.read_only,
+                                                 .heartbeat = options.heartbeat,
+                                                 .background_jobs = options.background_jobs,
+                                                 .log = &log}));
   auto setting = volume->meta_->Load(ctx);
   if (!setting)
     return std::unexpected(std::move(setting).error().Wrap("open volume " + RedactUrl(meta_url)));
   volume->setting_ = *std::move(setting);
-  ASSIGN_OR_RETURN(volume->objects_, OpenVolumeObjects(volume->setting_, metrics));
+  ASSIGN_OR_RETURN(volume->objects_,
+                   OpenVolumeObjects(volume->setting_, metrics, options.transfer));
   ASSIGN_OR_RETURN(const Compression compression, ParseCompression(volume->setting_.compression));
   RETURN_IF_ERROR(volume->OpenCaches(ctx, options, log, metrics));
-  volume->blocks_ =
-      std::make_unique<BlockStore>(BlockStoreOptions{.layout = volume->setting_.layout(),
-                                                     .compression = compression,
-                                                     .max_downloads = options.max_downloads,
-                                                     .max_uploads = options.max_uploads,
-                                                     .buffer_bytes = options.buffer_bytes,
-                                                     .peer = options.peer},
-                                   *volume->objects_, volume->cache_.get(), log);
+  volume->blocks_ = std::make_unique<BlockStore>(
+      BlockStoreOptions{.layout = volume->setting_.layout(),
+                        .compression = compression,
+                        .max_downloads = options.max_downloads,
+                        .max_uploads = options.max_uploads,
+                        .buffer_bytes = options.buffer_bytes,
+                        .get_timeout = options.transfer.block_timeout,
+                        .put_timeout = options.transfer.block_timeout,
+                        .peer = options.peer,
+                        .cache_full_writes = options.cache_full_writes},
+      *volume->objects_, volume->cache_.get(), log);
   const bool in_bulk = volume->objects_->traits().delete_batch > 1;
   if (!options.read_only && in_bulk) {
     volume->meta_->SetBulkSliceDeleter(

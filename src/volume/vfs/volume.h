@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -17,6 +18,18 @@
 
 namespace paddleop::volume {
 
+// How this client uses the object store, beside what the volume's setting says.
+struct TransferOptions {
+  // Megabits per second, 0 for no limit; unset: UploadLimit and DownloadLimit of the setting.
+  std::optional<std::int64_t> upload_mbps = {};
+  std::optional<std::int64_t> download_mbps = {};
+  // One request that takes longer is given up and tried again.
+  std::chrono::milliseconds get_timeout{60'000};
+  std::chrono::milliseconds put_timeout{60'000};
+  int retries = 10;                                 // 0: only the deadline ends them
+  std::chrono::milliseconds block_timeout{60'000};  // of one block, retries included
+};
+
 struct VolumeOptions {
   bool read_only = false;
   // Registers this client with the volume, which it needs to keep unlinked files open. Commands
@@ -28,6 +41,10 @@ struct VolumeOptions {
   std::size_t max_downloads = 32;
   std::size_t max_uploads = 20;
   std::uint64_t buffer_bytes = 128ULL << 20;
+  bool cache_full_writes = true;  // keep full blocks in the cache after their upload
+  TransferOptions transfer = {};
+  std::chrono::milliseconds heartbeat{12'000};
+  bool background_jobs = true;  // of the metadata: clean up after others
   VfsOptions vfs;
 };
 
@@ -66,8 +83,8 @@ class Volume {
 
 // The object store of a volume, as its setting says: below the volume's prefix, with retries,
 // checksums, bandwidth limits and metrics.
-Result<std::unique_ptr<object::ObjectStore>> OpenVolumeObjects(const Setting& setting,
-                                                               MetricsRegistry& metrics);
+Result<std::unique_ptr<object::ObjectStore>> OpenVolumeObjects(
+    const Setting& setting, MetricsRegistry& metrics, const TransferOptions& transfer = {});
 
 // Makes a volume: checks the setting, tries the object store (put, get, delete of a probe), refuses
 // a prefix that holds data already, then writes the metadata. Nothing is left behind when it fails.

@@ -65,7 +65,6 @@ SCRIPT = [
     ("get secret k -o jsonpath={.data.password}",),
     ("get secret k",),
     ("describe secret k",),
-    ("describe configmap a",),
     ("label configmap a colour=red",),
     ("label configmap a colour=blue",),
     ("label configmap a colour=blue --overwrite",),
@@ -84,6 +83,7 @@ SCRIPT = [
     ("patch configmap a --type merge -p {\"data\":{\"x\":\"5\"}}",),
     ("patch configmap a --type merge -p {\"data\":{\"x\":\"5\"}}",),
     ("patch configmap a --type json -p [{\"op\":\"remove\",\"path\":\"/data/y\"}]",),
+    ("describe configmap a",),
     ("patch configmap a --type json -p [{\"op\":\"remove\",\"path\":\"/data/y\"}]",),
     ("patch configmap a -p {\"data\":{\"z\":\"6\"}}",),
     ("patch configmap none -p {}",),
@@ -175,7 +175,8 @@ SCRIPT = [
     ("create -f -", '{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"x"},"data":{"a b":"c"}}'),
     ("create -f -", '{"apiVersion":"v1","kind":"ConfigMap","metadata":{"generateName":"g-"}}'),
     ("create configmap x -n nowhere",),
-    ("delete statefulset,service,pvc --all",),
+    # Nobody there takes the claims' finalizers away.
+    ("delete statefulset,service,pvc --all --wait=false",),
 ]
 
 # What differs between any two clusters.
@@ -187,7 +188,14 @@ VARIABLE = [
     (re.compile(r"g-[a-z0-9]{5}\b"), "g-NAME"),
     (re.compile(r"kubectl-edit-\d+\.yaml"), "FILE"),
     (re.compile(r" +"), " "),
+    # What changed in the pod, printed by a Go library; what was patched, printed by Go.
+    (re.compile(r"(?s)(previously negative\))\s*core\.PodSpec\{.*"), r"\1"),
+    (re.compile(r'patch: Invalid value: ".*": strict'), 'patch: Invalid value: "...": strict'),
+    # Server-side apply is not ours.
+    (re.compile(r", application/apply-patch\+yaml"), ""),
 ]
+
+
 
 def plain(text):
     for pattern, word in VARIABLE:

@@ -165,12 +165,17 @@ TEST_F(RuntimeWalk, ImportWarmUpReadClearRemove) {
   EXPECT_LE(fetched, static_cast<double>(kFiles * kSize) / (4 << 20) + 3 * kRanks);
 
   JobRequest rmr{.kind = JobKind::kRmr, .name = RandomUuid()};
-  rmr.paths.paths = {"class-000"};
+  constexpr std::size_t kClasses = 8;  // blocks are larger than one class
+  for (std::size_t i = 0; i < kClasses; ++i) {
+    rmr.paths.paths.push_back(fmt::format("class-{:03}", i));
+  }
+  const std::uint64_t cached = set_->Total()->cached_size;
   RunOk(rmr);
+  EXPECT_LT(set_->Total()->cached_size, cached) << "what is removed leaves the caches";
   EXPECT_TRUE(WaitFor(
       [&] {
         auto total = set_->Total();
-        return total && total->total_files == kFiles - 50;
+        return total && total->total_files == kFiles - 50 * kClasses;
       },
       std::chrono::seconds(10)));
   rmr.name = RandomUuid();
@@ -181,7 +186,7 @@ TEST_F(RuntimeWalk, ImportWarmUpReadClearRemove) {
 }
 
 // Each node's cache holds a third of the set, and 1 MiB for checksums and page maps.
-TEST_F(RuntimeWalk, AThirdOfTheSetOnEachNodeIsEnough) {
+TEST_F(RuntimeWalk, C3_AThirdOfTheSetOnEachNodeServesAnEpochOfPaddlesSampler) {
   ASSERT_NO_FATAL_FAILURE(Start(kFiles * kSize / kRanks / (1 << 20) + 1));
   RunOk(SyncFrom(set_->Path("source")));
   RunOk({.kind = JobKind::kClear, .name = RandomUuid()});

@@ -66,7 +66,8 @@ class Store:
 class FakeRuntime:
     """One server on ip:7716 with the files of a set's Secret."""
 
-    def __init__(self, pod, ip, auth_dir, store):
+    def __init__(self, pod, ip, auth_dir, store, cache_id):
+        self.cache_id = cache_id
         self.pod, self.store = pod, store
         self.token_file = pathlib.Path(auth_dir) / "token"
         self.generation = 0
@@ -150,7 +151,7 @@ class FakeRuntime:
         count = max(1, len(self.store.peers))
         store = self.store
         return {"index": index, "ready": True, "errorMassage": "", "bootID": "b", "volume": "v",
-                "volumeUUID": "u", "cacheID": f"cache-{index}", "totalSize": str(store.total),
+                "volumeUUID": "u", "cacheID": self.cache_id, "totalSize": str(store.total),
                 "totalFiles": f"{store.files:,}",
                 "cachedSize": str(store.cached // count + (store.cached % count if index == 0 else 0)),
                 "pinnedSize": "0", "capacity": "0", "diskSize": str(16 << 20), "diskUsed": str(4 << 20),

@@ -2,81 +2,15 @@
 
 import base64
 import datetime
-import os
 import pathlib
 import shutil
-import signal
-import ssl
-import subprocess
 import tempfile
 import threading
 import time
-import urllib.error
-import urllib.request
-
-from cluster import BIN
 
 
 def now():
     return datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-
-
-class RealRuntime:
-    """`samplefs runtime` as a process; paths of the node become paths below `root`."""
-
-    def __init__(self, pod, ip, auth_dir, volume_dir, root, command, log_dir):
-        self.ip = ip
-        args = []
-        for arg in command[1:]:
-            name, _, value = arg.partition("=")
-            if name == "--pod-name":
-                value = pod
-            elif name == "--listen":
-                value = f"{ip}:7716"
-            elif name == "--auth-dir":
-                value = auth_dir
-            elif name == "--volume-dir":
-                value = volume_dir
-            elif name == "--cache-dir":
-                value = ":".join(f"{root}{p}" for p in value.split(":"))
-            elif name == "--cache-level":
-                medium, paths, size = value.split(",")
-                value = ",".join((medium, ":".join(f"{root}{p}" for p in paths.split(":")), size))
-            args.append(f"{name}={value}" if "=" in arg else name)
-        for arg in args:
-            if arg.startswith("--cache-dir="):
-                for path in arg.removeprefix("--cache-dir=").split(":"):
-                    os.makedirs(path, exist_ok=True)
-        self.log = open(pathlib.Path(log_dir) / f"{pod}.log", "ab")
-        self.args = args
-        self.start()
-
-    def start(self):
-        self.process = subprocess.Popen([BIN / "samplefs", *self.args], stdout=self.log, stderr=self.log)
-
-    def ready(self):
-        if self.process.poll() is not None:
-            self.start()  # as a kubelet would
-            return False
-        context = ssl._create_unverified_context()
-        try:
-            return urllib.request.urlopen(f"https://{self.ip}:7716/readyz", context=context, timeout=2).status == 200
-        except OSError:
-            return False
-
-    def kill(self):
-        self.process.kill()
-        self.process.wait()
-
-    def stop(self):
-        if self.process.poll() is None:
-            self.process.send_signal(signal.SIGTERM)
-            try:
-                self.process.wait(15)
-            except subprocess.TimeoutExpired:
-                self.process.kill()
-                self.process.wait()
-        self.log.close()
 
 
 class Kubelet:

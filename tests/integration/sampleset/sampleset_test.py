@@ -71,36 +71,8 @@ class Account:
         self.info = {**cluster.info, "kubeconfig": account_config(cluster, account)}
 
 
-class SampleSets(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        cls.cluster = Cluster("--controllers")
-        for ns in (NS, "other"):
-            cls.cluster.namespace(ns)
-        for manifest in ("v1/operator.yaml", "extensions/controllers.yaml"):
-            cls.cluster.kubectl("apply", "-f", ROOT / "deploy" / manifest)
-        # The test runs the managers itself.
-        cls.cluster.kubectl("-n", NS, "delete", "deployment", "--all", "--wait=false")
-        cls.stores = {}
-        cls.kubelet = Kubelet(cls.cluster, ["node-0", "node-1", "node-2"], cls.make_runtime)
-        cls.sets = Manager(Account(cls.cluster, "paddle-sampleset-manager"), "--controllers=sampleset",
-                           "--leader-elect")
-        cls.jobs = Manager(Account(cls.cluster, "paddle-samplejob-manager"), "--controllers=samplejob",
-                           "--leader-elect")
-        cls.sets.wait_ready()
-        cls.jobs.wait_ready()
-
-    @classmethod
-    def make_runtime(cls, pod, ip, auth, volume, root, command):
-        store = cls.stores.setdefault(pod.rsplit("-runtime-", 1)[0], Store())
-        return FakeRuntime(pod, ip, auth, store)
-
-    @classmethod
-    def tearDownClass(cls):
-        codes = [cls.sets.stop(), cls.jobs.stop()]
-        cls.kubelet.close()
-        cls.cluster.close()
-        assert codes == [0, 0], codes
+class SetHelpers(unittest.TestCase):
+    """What the tests here and in sampleset_runtime_test.py do with a cluster."""
 
     def create(self, *objects):
         for body in objects:
@@ -138,6 +110,38 @@ class SampleSets(unittest.TestCase):
         for name in names:
             self.cluster.kubectl("-n", ns, "delete", "sampleset", name, "--timeout=90s")
             self.cluster.kubectl("-n", ns, "delete", "secret", name)
+
+
+class SampleSets(SetHelpers):
+    @classmethod
+    def setUpClass(cls):
+        cls.cluster = Cluster("--controllers")
+        for ns in (NS, "other"):
+            cls.cluster.namespace(ns)
+        for manifest in ("v1/operator.yaml", "extensions/controllers.yaml"):
+            cls.cluster.kubectl("apply", "-f", ROOT / "deploy" / manifest)
+        # The test runs the managers itself.
+        cls.cluster.kubectl("-n", NS, "delete", "deployment", "--all", "--wait=false")
+        cls.stores = {}
+        cls.kubelet = Kubelet(cls.cluster, ["node-0", "node-1", "node-2"], cls.make_runtime)
+        cls.sets = Manager(Account(cls.cluster, "paddle-sampleset-manager"), "--controllers=sampleset",
+                           "--leader-elect")
+        cls.jobs = Manager(Account(cls.cluster, "paddle-samplejob-manager"), "--controllers=samplejob",
+                           "--leader-elect")
+        cls.sets.wait_ready()
+        cls.jobs.wait_ready()
+
+    @classmethod
+    def make_runtime(cls, pod, ip, auth, volume, root, command):
+        store = cls.stores.setdefault(pod.rsplit("-runtime-", 1)[0], Store())
+        return FakeRuntime(pod, ip, auth, store, f"{pod} on {pathlib.Path(root).name}")
+
+    @classmethod
+    def tearDownClass(cls):
+        codes = [cls.sets.stop(), cls.jobs.stop()]
+        cls.kubelet.close()
+        cls.cluster.close()
+        assert codes == [0, 0], codes
 
     # --- the walk through the seeds ---
 
@@ -251,6 +255,33 @@ class SampleSets(unittest.TestCase):
         kinds = [(kind, body.get("options", body).get("partitions")) for kind, _, body in self.stores["grow"].posts]
         self.assertEqual([k for k, _ in kinds], ["sync", "warmup", "warmup"])
         self.drop("grow")
+
+    def test_a_dead_node_is_replaced(self):
+        self.create(volume_secret("dead", NS), sample_set("dead", partitions=2))
+        self.wait_phase("sampleset", "dead", "Ready")
+        node = self.cluster.pods(NS)["dead-runtime-1"]["spec"]["nodeName"]
+        label = self.set("dead")["status"]["nodeLabel"]
+        self.kubelet.dead.add(node)
+        self.addCleanup(self.kubelet.dead.discard, node)
+        # What the node controller does when a node has not been heard of for long enough.
+        self.cluster.request("PATCH", f"/api/v1/nodes/{node}/status", {"status": {"conditions": [
+            {"type": "Ready", "status": "Unknown", "reason": "NodeStatusUnknown", "message": ""}]}},
+            "application/merge-patch+json")
+        self.cluster.request("PATCH", f"/api/v1/namespaces/{NS}/pods/dead-runtime-1/status", {"status": {"conditions": [
+            {"type": "Ready", "status": "False"}]}}, "application/merge-patch+json")
+        wait_for(lambda: node in self.condition("sampleset", "dead", "RuntimeReady").get("message", ""),
+                 lambda: f"a condition that names {node}: {self.condition('sampleset', 'dead', 'RuntimeReady')}", 60)
+        self.cluster.kubectl("-n", NS, "delete", "pod", "dead-runtime-1", "--wait=false")
+        wait_for(lambda: self.cluster.pods(NS).get("dead-runtime-1", {}).get("spec", {}).get("nodeName")
+                 not in (node, None), "the partition is on another node", 60)
+        self.wait_phase("sampleset", "dead", "Ready")
+        labelled = {n["metadata"]["name"]: n["metadata"]["labels"][label]
+                    for n in self.cluster.get("/api/v1/nodes")["items"] if label in n["metadata"]["labels"]}
+        self.assertEqual(sorted(labelled.values()), ["dead-runtime-0", "dead-runtime-1"])
+        self.assertNotIn(node, labelled)
+        self.assertEqual([kind for kind, _, _ in self.stores["dead"].posts], ["sync", "warmup"])
+        self.kubelet.dead.discard(node)
+        self.drop("dead")
 
     def test_bad_input_is_said_where_it_is(self):
         self.create(sample_set("lost"))

@@ -111,6 +111,21 @@ TEST_F(WarmupCommand, WarmsChecksShowsAndClears) {
   EXPECT_EQ(LastLine(status.out)["cache"]["cachedBytes"], 0);
 }
 
+TEST_F(WarmupCommand, C27_EachCommandDoesWhatItSaysAndExitsAccordingly) {
+  AddFiles(4, 1000);
+  const auto names = [&] { return Run({"ls", url_, "/data"}).out; };
+  EXPECT_THAT(names(), HasSubstr("s001"));
+  EXPECT_EQ(Cached({"warmup", url_, "data"}).exit_code, 0);
+  EXPECT_EQ(Cached({"clear", url_, "data"}).exit_code, 0);
+  EXPECT_THAT(names(), HasSubstr("s001")) << "only the cache was cleared";
+  EXPECT_EQ(Run({"rmr", url_, "data/s001"}).exit_code, 0);
+  EXPECT_THAT(names(), ::testing::Not(HasSubstr("s001")));
+  const auto synced = Run({"sync", url_, "file://" + dir_.File("data") + "/", "--to", "again"});
+  EXPECT_EQ(synced.exit_code, 0) << synced.err;
+  EXPECT_THAT(Run({"ls", url_, "/again"}).out, HasSubstr("s001"));
+  EXPECT_NE(Run({"rmr", url_, "data/s001"}).exit_code, 0) << "it is not there any more";
+}
+
 TEST_F(WarmupCommand, WarmsARanksShareFromAList) {
   AddFiles(10, 10'000);
   std::string list;

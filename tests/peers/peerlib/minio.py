@@ -32,7 +32,11 @@ class Minio(GoPeer):
         parser.add_argument(
             "--tls", action="store_true", help="https, with an authority of its own"
         )
-
+        parser.add_argument(
+            "--any-address",
+            action="store_true",
+            help="listen on all addresses, for clients in other network namespaces",
+        )
         parser.add_argument(
             "--domain", help="also answer to BUCKET.DOMAIN, e.g. localhost (virtual hosts)"
         )
@@ -65,7 +69,7 @@ class Minio(GoPeer):
             self.program("minio"),
             "server",
             "--address",
-            address,
+            f"0.0.0.0:{port}" if options.any_address else address,
             "--certs-dir",
             str(certificates),
             str(drive),

@@ -105,16 +105,16 @@ void World::CarryOut(const Plan& plan) {
   notes.insert(notes.end(), plan.notes.begin(), plan.notes.end());
 }
 
-void World::Make(const Create& create) {
+void World::Make(const CreateObject& create) {
   ++requests;
   const std::string uid = "uid-" + std::to_string(next_uid_++);
   if (create.type == api::Pod::kType) {
-    EXPECT_EQ(FindPod(create.name), nullptr) << create.name << " exists already";
+    EXPECT_EQ(FindPod(create.key.name), nullptr) << create.key.name << " exists already";
     auto pod = Parse<api::Pod>(create.json, uid, now);
     pod.phase = api::PodPhase::kPending;
     pods_.push_back(std::move(pod));
-    std::erase_if(pod_json_, [&](auto& entry) { return entry.first == create.name; });
-    pod_json_.emplace_back(create.name, create.json);
+    std::erase_if(pod_json_, [&](auto& entry) { return entry.first == create.key.name; });
+    pod_json_.emplace_back(create.key.name, create.json);
   } else if (create.type == api::Service::kType) {
     services_.push_back(Parse<api::Service>(create.json, uid, now));
   } else if (create.type == api::ConfigMap::kType) {
@@ -128,17 +128,17 @@ void World::Make(const Create& create) {
   }
 }
 
-void World::Remove(const Delete& remove) {
+void World::Remove(const DeleteObject& remove) {
   ++requests;
   if (remove.type == api::Pod::kType) {
-    api::Pod* pod = FindPod(remove.name);
+    api::Pod* pod = FindPod(remove.key.name);
     ASSERT_NE(pod, nullptr);
     EXPECT_EQ(pod->metadata.uid, remove.uid);
-    EXPECT_FALSE(pod->metadata.Deleting()) << remove.name << " is deleted twice";
+    EXPECT_FALSE(pod->metadata.Deleting()) << remove.key.name << " is deleted twice";
     pod->metadata.deletion_timestamp = now;
     if (!slow_deletion) Reap();
   } else if (remove.type == api::Service::kType) {
-    EXPECT_EQ(std::erase_if(services_, [&](auto& s) { return s.metadata.name == remove.name; }),
+    EXPECT_EQ(std::erase_if(services_, [&](auto& s) { return s.metadata.name == remove.key.name; }),
               1u);
   } else if (remove.type == api::ConfigMap::kType) {
     EXPECT_TRUE(config_map_.has_value());

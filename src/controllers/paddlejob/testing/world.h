@@ -52,14 +52,14 @@ class World {
   // Pods that are deleted stay in this state until Reap().
   bool slow_deletion = false;
   void Reap();
-  std::vector<Note> notes;  // of all plans
-  int requests = 0;         // writes that the plans asked for, without events
+  std::vector<ChangeNote> notes;  // of all plans
+  int requests = 0;               // writes that the plans asked for, without events
 
  private:
   Observed Look() const;
   void CarryOut(const Plan& plan);
-  void Make(const Create& create);
-  void Remove(const Delete& remove);
+  void Make(const CreateObject& create);
+  void Remove(const DeleteObject& remove);
 
   Settings settings_;
   api::PaddleJob job_;

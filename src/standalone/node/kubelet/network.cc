@@ -13,6 +13,7 @@
 #include <sstream>
 #include <thread>
 
+#include "base/crc32c.h"
 #include "base/crypto.h"
 #include "base/posix.h"
 #include "standalone/node/process/container_process.h"
@@ -21,7 +22,8 @@ namespace paddleop::standalone::node {
 namespace {
 
 constexpr std::uint32_t kPodsPerNetwork = 4096;  // a /20
-constexpr std::uint32_t kLoopbackBase = (127U << 24) | (88U << 16);
+constexpr std::uint32_t kLoopbackBase = (127U << 24) | (64U << 16);
+constexpr std::uint32_t kLoopbackNetworks = 64;
 
 std::string Dotted(std::uint32_t address) {
   return fmt::format("{}.{}.{}.{}", address >> 24, (address >> 16) & 255, (address >> 8) & 255,
@@ -112,8 +114,15 @@ Result<std::unique_ptr<PodNetwork>> PodNetwork::Create(const Context& ctx,
                                                        PodNetworkOptions options) {
   std::unique_ptr<PodNetwork> network(new PodNetwork(std::move(options)));
   if (network->options_.mode == NetworkMode::kLoopback) {
-    network->base_ = kLoopbackBase;
+    // 127.64.0.0/16 ... 127.127.0.0/16, begun at different places: agents of one machine know
+    // nothing of each other and must not use the same addresses.
+    const auto spread = static_cast<std::uint32_t>(Crc32c(network->options_.name));
+    network->base_ = kLoopbackBase + ((spread % kLoopbackNetworks) << 16);
     network->size_ = kPodsPerNetwork * 16;
+    {
+      const MutexLock lock(network->mutex_);
+      network->next_ = 2 + ((spread >> 8) & 0xff00);
+    }
     network->host_ip_ = "127.0.0.1";
     return network;
   }

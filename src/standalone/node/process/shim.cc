@@ -261,17 +261,14 @@ int RunExec() {
 
 }  // namespace
 
-bool ShimMain(int argc, char** argv, int* exit_code) {
-  if (argc != 2) return false;
-  if (std::strcmp(argv[1], kShimCommand) == 0) {
-    *exit_code = RunShim();
-    return true;
-  }
-  if (std::strcmp(argv[1], kExecCommand) == 0) {
-    *exit_code = RunExec();
-    return true;
-  }
-  return false;
+void ShimMain(int argc, char** argv) {
+  if (argc != 2) return;
+  const bool shim = std::strcmp(argv[1], kShimCommand) == 0;
+  if (!shim && std::strcmp(argv[1], kExecCommand) != 0) return;
+  const int code = shim ? RunShim() : RunExec();
+  // Nothing may run after this: a child's PID namespace is not the process's own by now, and what
+  // a sanitized build does at its end waits for threads that it cannot start there.
+  ::_exit(code);
 }
 
 }  // namespace paddleop::standalone::node

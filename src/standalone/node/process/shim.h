@@ -8,8 +8,8 @@ namespace paddleop::standalone::node {
 inline constexpr char kShimCommand[] = "pod-process";
 inline constexpr char kExecCommand[] = "pod-exec";
 
-// Is this program started as a shim or as its companion? Then *exit_code is what main() returns.
-// Call it before anything else; single-threaded.
-bool ShimMain(int argc, char** argv, int* exit_code);
+// Is this program started as a shim or as its companion? Then it does that work and ends; otherwise
+// this returns. Call it before anything else; single-threaded.
+void ShimMain(int argc, char** argv);
 
 }  // namespace paddleop::standalone::node

@@ -11,6 +11,7 @@
 #include <cstdio>
 
 #include "base/bytes.h"
+#include "base/crypto.h"
 #include "volume/cache/internal/walk.h"
 #include "volume/cache/metrics.h"
 #include "volume/format/cache_file.h"
@@ -36,6 +37,47 @@ int RenameNew(const std::string& from, const std::string& to) {
     }
   }
   return errno == EEXIST ? 1 : -1;
+}
+
+// The id in the official client's file, which is made if it is missing.
+Result<std::string> DirectoryId(const std::string& root) {
+  const std::string path = root + "/.lock";
+  for (int attempt = 0; attempt < 3; ++attempt) {
+    auto id = ReadFile(path, 4096);
+    if (id && !id->empty()) return id;
+    if (!id && !IsNotFound(id.error())) return id;
+    // Complete or not there at all, also for others who do the same now.
+    const std::string fresh = RandomUuid(), temporary = fmt::format("{}.{}", path, fresh);
+    RETURN_IF_ERROR(WriteFileAtomic(temporary, fresh));
+    // An empty one was left by a process that was killed before it could write.
+    const bool made = (id ? ::rename(temporary.c_str(), path.c_str())
+                          : ::link(temporary.c_str(), path.c_str())) == 0;
+    const int error = errno;
+    ::unlink(temporary.c_str());
+    if (!made && error != EEXIST)
+      return std::unexpected(ErrnoStatus(error, "make the cache directory's id " + path));
+  }
+  return ReadFile(path, 4096);
+}
+
+// Where the page cache is not to hold blocks, what is being kept should not fill it either: whole
+// pages from aligned memory go to the disk at once. The rest, and everything on file systems that
+// cannot do that, goes the usual way.
+Result<void> WriteContent(int fd, std::span<const std::byte> plain, bool direct) {
+  const bool aligned = reinterpret_cast<std::uintptr_t>(plain.data()) % kPageBytes == 0;
+  std::size_t done = 0;
+  if (direct && aligned && ::fcntl(fd, F_SETFL, O_DIRECT) == 0) {
+    const std::size_t whole = plain.size() / kPageBytes * kPageBytes;
+    while (done < whole) {
+      const ssize_t n = ::write(fd, plain.data() + done, whole - done);
+      if (n < 0 && errno == EINTR) continue;
+      if (n <= 0) break;  // the usual way meets the same error, or works
+      done += static_cast<std::size_t>(n);
+      if (done % kPageBytes != 0) break;
+    }
+    if (::fcntl(fd, F_SETFL, 0) != 0) return ErrnoFail("leave direct writing");
+  }
+  return WriteAll(fd, AsText(plain.subspan(done)));
 }
 
 // A cache directory of a volume given as if it could hold several: the user means its parent.
@@ -84,6 +126,7 @@ Result<void> CacheDir::Attach() {
   const mode_t mode = FolderMode(env_.options.file_mode);
   RETURN_IF_ERROR(MakeDirectories(root_ + "/raw", mode));
   RETURN_IF_ERROR(MakeDirectories(root_ + std::string(kTemporary), mode));
+  ASSIGN_OR_RETURN(std::string id, DirectoryId(root_));
   ASSIGN_OR_RETURN(UniqueFd lock_file,
                    OpenFile(root_ + "/.samplefs.lock", O_RDWR | O_CREAT | O_CLOEXEC, 0600));
   const std::string counters_path = root_ + std::string(kCounters);
@@ -108,12 +151,19 @@ Result<void> CacheDir::Attach() {
       counters_.store(counters.get(), std::memory_order_release);
       all_counters_.push_back(std::move(counters));
     }
+    id_ = std::move(id);
     problem_.clear();
     io_errors_.clear();
     recount_at_ = env_.options.clock->Now() + env_.options.recount_interval;
   }
   if (!usable_.exchange(true)) env_.metrics.out.Add(-1);
+  env_.attached();
   return {};
+}
+
+std::string CacheDir::id() const {
+  MutexLock lock(state_mutex_);
+  return id_;
 }
 
 std::shared_ptr<OpenBlock> CacheDir::OpenWhole(const BlockId& block) {
@@ -188,7 +238,7 @@ Result<std::string> CacheDir::WriteTemporary(const BlockId& block,
     Failed("create", path, error);
     return std::unexpected(ErrnoStatus(error, "create " + path));
   }
-  Result<void> written = WriteAll(fd.get(), AsText(plain));
+  Result<void> written = WriteContent(fd.get(), plain, env_.options.direct_reads);
   if (written && env_.options.checksum != ChecksumLevel::kNone)
     written = WriteAll(fd.get(), CacheTrailer(AsText(plain)));
   if (!written) {

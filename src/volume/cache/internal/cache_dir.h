@@ -44,6 +44,8 @@ struct DirEnvironment {
   std::function<void(const std::optional<BlockId>& block)> forget;
   // True if the block's file is open, so it was read lately.
   std::function<bool(const BlockId& block)> in_use;
+  // The directory was attached, perhaps with another id than before.
+  std::function<void()> attached;
 };
 
 // Thread-safe. Lock order: evict_mutex_, then lock_mutex_ (with the directory's file lock), then
@@ -57,6 +59,9 @@ class CacheDir {
   Result<void> Attach();
   bool usable() const { return usable_.load(std::memory_order_relaxed); }
   const CacheDirectory& directory() const { return directory_; }
+  // What the official client calls this directory by, when it chooses one for a block; empty until
+  // the directory was attached once.
+  std::string id() const EXCLUDES(state_mutex_);
 
   // -- Files (cache_dir.cc) --
 
@@ -74,6 +79,8 @@ class CacheDir {
   // -- Pins and removal (pins.cc) --
 
   Result<bool> Pin(const BlockId& block, std::string_view plan);
+  Result<void> Trim(const BlockId& block, std::span<const BlockFile::Span> keep,
+                    std::string_view family);
   Result<DiskCache::Removed> Unpin(const Context& ctx, std::string_view plan);
   Result<DiskCache::Removed> Clear(const BlockId& block);
   Result<DiskCache::Removed> ClearAll(const Context& ctx);
@@ -160,6 +167,7 @@ class CacheDir {
   mutable Mutex state_mutex_;
   // One for each time the directory was replaced under us; readers may still count in an old one.
   std::vector<std::unique_ptr<SharedCounters>> all_counters_ GUARDED_BY(state_mutex_);
+  std::string id_ GUARDED_BY(state_mutex_);
   std::string problem_ GUARDED_BY(state_mutex_);
   std::deque<std::chrono::steady_clock::time_point> io_errors_ GUARDED_BY(state_mutex_);
   std::chrono::steady_clock::time_point full_until_ GUARDED_BY(state_mutex_);

@@ -143,6 +143,15 @@ bool PartFile::Has(std::uint32_t first, std::uint32_t last) const {
   return true;
 }
 
+std::uint64_t PartFile::Present() {
+  MutexLock lock(mutex_);
+  if (Load() != Outcome::kFound) return 0;
+  std::uint64_t bytes = 0;
+  for (std::uint32_t page = 0; page < pages_; ++page)
+    bytes += Has(page, page) ? PageLength(page) : 0;
+  return bytes;
+}
+
 bool PartFile::Contains(std::uint32_t offset, std::uint32_t size) {
   if (size == 0 || std::uint64_t{offset} + size > length_) return false;
   const std::uint32_t first = offset / kPageBytes, last = (offset + size - 1) / kPageBytes;
@@ -161,6 +170,14 @@ PartFile::Outcome PartFile::Check(std::uint32_t first, std::span<const std::byte
   return Outcome::kFound;
 }
 
+PartFile::Outcome PartFile::ReadPages(std::uint32_t first, std::span<std::byte> pages) {
+  if (!ReadExactly(fd_.get(), pages.data(), pages.size(), std::uint64_t{first} * kPageBytes)) {
+    last_error_ = errno;
+    return errno == ENODATA ? Outcome::kCorrupt : Outcome::kError;
+  }
+  return Check(first, pages);
+}
+
 PartFile::Outcome PartFile::Read(std::uint32_t offset, std::span<std::byte> out) {
   const auto size = static_cast<std::uint32_t>(out.size());
   if (!Contains(offset, size)) return Outcome::kMissing;
@@ -173,13 +190,72 @@ PartFile::Outcome PartFile::Read(std::uint32_t offset, std::span<std::byte> out)
     wide.resize(end - begin);
     pages = wide;
   }
-  if (!ReadExactly(fd_.get(), pages.data(), pages.size(), begin)) {
-    last_error_ = errno;
-    return errno == ENODATA ? Outcome::kCorrupt : Outcome::kError;
+  Outcome outcome = ReadPages(first, pages);
+  if (outcome == Outcome::kCorrupt) {
+    {
+      MutexLock lock(mutex_);
+      if (Load() == Outcome::kFound && !Has(first, last)) return Outcome::kMissing;
+    }
+    outcome = ReadPages(first, pages);
   }
-  if (const Outcome outcome = Check(first, pages); outcome != Outcome::kFound) return outcome;
+  if (outcome != Outcome::kFound) return outcome;
   if (!wide.empty()) std::memcpy(out.data(), wide.data() + (offset - begin), out.size());
   return Outcome::kFound;
+}
+
+std::vector<bool> PartFile::Touched(std::span<const BlockFile::Span> spans) const {
+  std::vector<bool> touched(pages_);
+  for (const BlockFile::Span& span : spans) {
+    const std::uint64_t end =
+        std::min<std::uint64_t>(std::uint64_t{span.offset} + span.size, length_);
+    for (std::uint64_t page = span.offset / kPageBytes; page * kPageBytes < end; ++page) {
+      touched[page] = true;
+    }
+  }
+  return touched;
+}
+
+bool PartFile::HasOutside(std::span<const BlockFile::Span> keep) {
+  const std::vector<bool> touched = Touched(keep);
+  struct stat info{};
+  MutexLock lock(mutex_);
+  if (Load() != Outcome::kFound || ::fstat(fd_.get(), &info) != 0) return false;
+  std::uint64_t present = 0;
+  for (std::uint32_t page = 0; page < pages_; ++page) {
+    if (!Has(page, page)) continue;
+    if (!touched[page]) return true;
+    ++present;
+  }
+  // A trimmer was killed after it had cleared the bits.
+  const std::uint64_t table = kPageBytes + (std::uint64_t{pages_} * 4 + kPageBytes - 1);
+  return static_cast<std::uint64_t>(info.st_blocks) * 512 >
+         present * kPageBytes + table + kPageBytes;
+}
+
+Result<void> PartFile::Trim(std::span<const BlockFile::Span> keep) {
+  const std::vector<bool> touched = Touched(keep);
+  MutexLock lock(mutex_);
+  FileLock turn(fd_.get());
+  if (const Outcome outcome = Load(); outcome != Outcome::kFound)
+    return Fail(Code::kCorrupt, "{} is damaged", path_);
+  for (std::uint32_t page = 0; page < pages_; ++page) {
+    if (!touched[page]) bitmap_[page / 8] &= static_cast<std::uint8_t>(~(1U << (page % 8)));
+  }
+  if (!WriteExactly(fd_.get(), bitmap_.data(), bitmap_.size(), header_at_ + kBitmapAt))
+    return ErrnoFail("write {}", path_);
+  for (std::uint32_t page = 0; page < pages_;) {
+    if (Has(page, page)) {
+      ++page;
+      continue;
+    }
+    const std::uint32_t first = page;
+    while (page < pages_ && !Has(page, page)) ++page;
+    if (::fallocate(fd_.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+                    off_t{first} * kPageBytes, off_t{page - first} * kPageBytes) != 0) {
+      return ErrnoFail("free pages of {}", path_);
+    }
+  }
+  return {};
 }
 
 Result<void> PartFile::Write(std::uint32_t offset, std::span<const std::byte> data) {

@@ -10,6 +10,7 @@
 
 #include "base/mutex.h"
 #include "base/posix.h"
+#include "volume/cache/disk_cache.h"
 
 namespace paddleop::volume::cache {
 
@@ -21,8 +22,9 @@ inline constexpr std::uint32_t kPageBytes = 4096;
 //   [E, E + 4096)            "SFSPART1", length (4 bytes), pages (4), zeros to 64, then a bitmap of
 //                            the pages that are present, lowest bit first
 //   [E + 4096, + 4 * pages)  CRC-32C of each page
-// A page's bit is set after its bytes and checksum are written. Writers of all processes take turns
-// by flock; readers need no lock, since a page that is present never changes.
+// A page's bit is set after its bytes and checksum are written, and cleared before its bytes go.
+// Writers of all processes take turns by flock; readers need no lock, since a page that is present
+// never changes: one that fails its checksum is looked at again, for it may just have gone.
 //
 // Thread-safe.
 class PartFile {
@@ -38,9 +40,15 @@ class PartFile {
                                                   mode_t mode);
 
   bool Contains(std::uint32_t offset, std::uint32_t size);
+  // How many bytes are present.
+  std::uint64_t Present();
   Outcome Read(std::uint32_t offset, std::span<std::byte> out);
   // Keeps the whole pages of `data`.
   Result<void> Write(std::uint32_t offset, std::span<const std::byte> data);
+  // True if pages are here, or take space, that do not touch `keep`.
+  bool HasOutside(std::span<const BlockFile::Span> keep);
+  // Gives those back to the disk.
+  Result<void> Trim(std::span<const BlockFile::Span> keep);
 
   int fd() const { return fd_.get(); }
   int last_error() const { return last_error_; }
@@ -50,6 +58,9 @@ class PartFile {
   Outcome Load() REQUIRES(mutex_);
   bool Has(std::uint32_t first, std::uint32_t last) const REQUIRES(mutex_);
   Outcome Check(std::uint32_t first, std::span<const std::byte> pages);
+  Outcome ReadPages(std::uint32_t first, std::span<std::byte> pages);
+  // For each page whether it touches one of the spans.
+  std::vector<bool> Touched(std::span<const BlockFile::Span> spans) const;
   std::uint32_t PageLength(std::uint32_t page) const;
 
   const UniqueFd fd_;

@@ -101,6 +101,34 @@ Result<bool> CacheDir::Pin(const BlockId& block, std::string_view plan) {
   return PinFile(whole ? WholePath(block) : PartPath(block), PinPath(plan, block, !whole), !whole);
 }
 
+Result<void> CacheDir::Trim(const BlockId& block, std::span<const BlockFile::Span> keep,
+                            std::string_view family) {
+  auto file = OpenPart(block);
+  if (!file || !file->HasOutside(keep)) return {};
+  const auto plans = Plans();
+  Turn turn(*this);
+  if (!turn.held()) return Fail(Code::kUnavailable, "{} is locked for too long", root_);
+  for (const std::string& plan : plans) {
+    if (plan.starts_with(family)) continue;
+    if (::access(PinPath(plan, block, true).c_str(), F_OK) == 0) return {};
+  }
+  const auto counters = this->counters();
+  Change change(*counters);
+  struct stat before{}, after{};
+  if (::fstat(file->fd(), &before) != 0) return ErrnoFail("stat {}", PartPath(block));
+  auto trimmed = file->Trim(keep);
+  if (::fstat(file->fd(), &after) != 0) return ErrnoFail("stat {}", PartPath(block));
+  if (before.st_nlink > 0) {  // otherwise it was removed meanwhile, and is counted as such
+    const auto freed = static_cast<std::int64_t>(ChargedBytes(before, true)) -
+                       static_cast<std::int64_t>(ChargedBytes(after, true));
+    (*counters)->part_bytes -= freed;
+    (*counters)->bytes -= freed;
+    if (after.st_nlink > 1) (*counters)->pinned_bytes -= freed;
+  }
+  if (!trimmed) Failed("trim", PartPath(block), ToErrno(trimmed.error().code()));
+  return trimmed;
+}
+
 // The whole block is here: plans that had ranges of it get it instead.
 Result<void> CacheDir::ReplacePart(const BlockId& block) {
   Turn turn(*this);

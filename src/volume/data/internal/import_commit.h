@@ -25,8 +25,13 @@ class Committer {
 
   // Waits while much is waiting already.
   void Put(StoredFiles stored) EXCLUDES(mutex_);
-  // A file that needs no copy, for --delete-src.
-  void DeleteFromSource(std::string key) EXCLUDES(mutex_);
+  // A file that needs no copy, for --delete-src. It is counted when its source is gone, or failed.
+  struct SourceDeletion {
+    std::string key;
+    std::uint64_t size = 0;
+    bool copied = false;  // by this import; otherwise it was in the volume already
+  };
+  void DeleteFromSource(SourceDeletion deletion) EXCLUDES(mutex_);
   // Ends the work: everything put so far is committed, or the import aborted, when it returns.
   void Finish() EXCLUDES(mutex_);
 
@@ -39,6 +44,7 @@ class Committer {
   Result<std::vector<std::optional<Ino>>> FindCommitted(const Context& ctx,
                                                         const std::vector<NewFile>& files);
   void Conclude(StoredFiles& stored, std::span<const Result<Ino>> answers);
+  void Arrived(std::uint64_t size, bool copied);
   void FlushSourceDeletions(bool all) EXCLUDES(mutex_);
 
   ImportState& state_;
@@ -50,7 +56,7 @@ class Committer {
   std::deque<StoredFiles> queue_ GUARDED_BY(mutex_);
   std::size_t queued_files_ GUARDED_BY(mutex_) = 0;
   bool finishing_ GUARDED_BY(mutex_) = false;
-  std::vector<std::string> delete_from_source_ GUARDED_BY(mutex_);
+  std::vector<SourceDeletion> delete_from_source_ GUARDED_BY(mutex_);
   std::jthread thread_;  // last
 };
 

@@ -1,7 +1,8 @@
 #pragma once
 
+#include <map>
 #include <memory>
-#include <set>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -13,9 +14,16 @@
 
 namespace paddleop::volume::data {
 
+// How far a slice that is not done with has come. One that was never given to the metadata is
+// certainly not referred to.
+enum class SliceStage { kUploading, kCommitting };
+using OpenSliceMap = std::map<SliceKey, SliceStage>;
+
 // Notes which slices an import has begun to upload and not yet committed, in a file of its own that
 // stays if the process is killed. The next import finds such files (those that nobody holds locked)
-// and deletes the objects that no file refers to.
+// and deletes the objects that no file refers to. Lines: 'u' a slice is being uploaded, 'c' it is
+// being committed, '-' it is done with; then its id and size. '+' is the 'u' of earlier versions,
+// which had no 'c': such a slice may be in use.
 //
 // Thread-safe.
 class ImportJournal {
@@ -27,11 +35,13 @@ class ImportJournal {
 
   // To be called before the first object of the slice is stored.
   Result<void> Begin(const SliceKey& slice);
+  // To be called before the slices are given to the metadata.
+  Result<void> Committing(std::span<const SliceKey> slices);
   // The slice is committed, or its objects are deleted.
   Result<void> End(const SliceKey& slice);
 
   // What dead imports left open, and may have stored.
-  const std::set<SliceKey>& abandoned() const { return abandoned_; }
+  const OpenSliceMap& abandoned() const { return abandoned_; }
   // They are dealt with: their journals go.
   void ForgetAbandoned();
 
@@ -41,22 +51,22 @@ class ImportJournal {
     UniqueFd fd;
   };
   ImportJournal() = default;
-  Result<void> Append(char sign, const SliceKey& slice) REQUIRES(mutex_);
+  Result<void> Append(std::string_view lines, std::size_t count) REQUIRES(mutex_);
   // Replaces the file by one that holds only what is open: it would grow for ever otherwise.
   Result<void> Rewrite() REQUIRES(mutex_);
   Result<void> Adopt(const std::string& directory, const std::string& name);
 
   std::string path_;
   std::vector<Held> dead_;
-  std::set<SliceKey> abandoned_;
+  OpenSliceMap abandoned_;
   Mutex mutex_;
   UniqueFd fd_ GUARDED_BY(mutex_);
-  std::set<SliceKey> open_ GUARDED_BY(mutex_);
+  OpenSliceMap open_ GUARDED_BY(mutex_);
   std::size_t lines_ GUARDED_BY(mutex_) = 0;
 };
 
 // The slices that a journal's text leaves open. An incomplete last line is one that was never
 // followed by an upload.
-std::set<SliceKey> OpenSlices(std::string_view journal);
+OpenSliceMap OpenSlices(std::string_view journal);
 
 }  // namespace paddleop::volume::data

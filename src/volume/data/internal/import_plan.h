@@ -1,45 +1,17 @@
 #pragma once
 
-#include <deque>
-#include <memory>
 #include <optional>
-#include <thread>
 #include <vector>
 
-#include "base/mutex.h"
 #include "volume/data/internal/import_commit.h"
 #include "volume/data/internal/import_directories.h"
 #include "volume/data/internal/import_remove.h"
 #include "volume/data/internal/import_rules.h"
 #include "volume/data/internal/import_state.h"
 #include "volume/data/internal/import_transfer.h"
+#include "volume/data/internal/source_listing.h"
 
 namespace paddleop::volume::data {
-
-// Lists the source on a thread of its own, ahead of who takes the entries by a bounded number.
-class SourceListing {
- public:
-  using Batch = std::vector<object::ObjectInfo>;
-
-  explicit SourceListing(ImportState& state);
-  ~SourceListing();
-
-  // The next entries in key order; empty at the end. The error of the listing comes last.
-  Result<Batch> Next();
-
- private:
-  void Run(const std::stop_token& stop);
-  Result<void> List(const Context& ctx);
-  Result<bool> Push(const Context& ctx, Batch& batch) EXCLUDES(mutex_);
-
-  ImportState& state_;
-  Mutex mutex_;
-  CondVar changed_;
-  std::deque<Batch> batches_ GUARDED_BY(mutex_);
-  bool ended_ GUARDED_BY(mutex_) = false;
-  Result<void> result_ GUARDED_BY(mutex_);
-  std::jthread thread_;  // last
-};
 
 // Goes through the listing: filters, finds or makes directories, compares with what the volume has,
 // and hands what is to be copied to the transfer. Used by one thread.

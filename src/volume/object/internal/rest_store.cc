@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstring>
 #include <utility>
 
 #include "base/bytes.h"
@@ -58,7 +59,7 @@ std::optional<ContentRange> ParseContentRange(std::string_view text) {
 net::BodySource SourceOf(std::span<const std::byte> data) {
   return [data](std::span<char> out) mutable -> Result<std::size_t> {
     const std::size_t n = std::min(out.size(), data.size());
-    std::ranges::copy(AsText(data.first(n)), out.begin());
+    if (n > 0) std::memcpy(out.data(), data.data(), n);
     data = data.subspan(n);
     return n;
   };

@@ -1,6 +1,7 @@
 #include "volume/object/redis/redis_store.h"
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 #include "base/bytes.h"
@@ -106,7 +107,7 @@ Result<std::size_t> RedisStore::CopyOut(std::string_view key, std::string_view b
     return Fail(Code::kInvalid, "get {}{}: {} bytes do not fit into a buffer of {}", name_, key,
                 bytes.size(), out.size());
   }
-  std::ranges::copy(AsBytes(bytes), out.begin());
+  if (!bytes.empty()) std::memcpy(out.data(), bytes.data(), bytes.size());
   return bytes.size();
 }
 

@@ -94,7 +94,7 @@ void AsyncBlocks::Read(const BlockId& block, std::uint32_t offset, std::uint32_t
   if (const Content content = FindInMemory(block, &waiter, &queued)) {
     reads_[kMemory]->Increment();
     bytes_[kMemory]->Increment(size);
-    return waiter.done(std::span(*content).subspan(offset, size));
+    return waiter.done(content->bytes().subspan(offset, size));
   }
   if (queued) return;
   if (disk_ == nullptr) return StartFetch(block, hint, std::move(waiter));
@@ -149,7 +149,7 @@ void AsyncBlocks::ReadFromDisk(const BlockId& block, std::uint64_t hint, Waiter 
 void AsyncBlocks::StartFetch(const BlockId& block, std::uint64_t hint, Waiter waiter) {
   bool queued = false;
   if (const Content content = FindInMemory(block, &waiter, &queued)) {
-    return waiter.done(std::span(*content).subspan(waiter.offset, waiter.size));
+    return waiter.done(content->bytes().subspan(waiter.offset, waiter.size));
   }
   if (queued) return;
   {
@@ -161,7 +161,7 @@ void AsyncBlocks::StartFetch(const BlockId& block, std::uint64_t hint, Waiter wa
     if (pending->content) {
       const Content content = pending->content;
       lock.unlock();
-      return waiter.done(std::span(*content).subspan(waiter.offset, waiter.size));
+      return waiter.done(content->bytes().subspan(waiter.offset, waiter.size));
     }
     pending->waiters.push_back(std::move(waiter));
     if (!fresh) return;
@@ -175,7 +175,14 @@ void AsyncBlocks::StartFetch(const BlockId& block, std::uint64_t hint, Waiter wa
 void AsyncBlocks::Prefetch(const BlockId& block) {
   // What readers wait for goes first.
   if (fetch_pool_.queued() > options_.fetch_threads) return;
-  if (disk_ != nullptr && disk_->Contains(block)) return;
+  if (disk_ == nullptr) return StartPrefetch(block);
+  // Looking into the cache directory may wait for a disk. A full queue has better things to do.
+  disk_pool_.TrySubmit([this, block] {
+    if (!disk_->Contains(block)) StartPrefetch(block);
+  });
+}
+
+void AsyncBlocks::StartPrefetch(const BlockId& block) {
   {
     MutexLock lock(mutex_);
     for (const Recent& recent : recent_) {
@@ -192,14 +199,12 @@ void AsyncBlocks::Prefetch(const BlockId& block) {
 
 void AsyncBlocks::Fetch(const BlockId& block) {
   const Context ctx = Bounded();
-  Backoff backoff(
-      {.initial = std::chrono::milliseconds(200), .maximum = std::chrono::seconds(5)});
+  Backoff backoff({.initial = std::chrono::milliseconds(200),
+                   .maximum = std::chrono::seconds(5),
+                   .max_attempts = options_.retries});
   for (;;) {
-    Content content;
-    auto fetched = blocks_.FetchBlock(ctx, block, [&](std::span<const std::byte> plain) {
-      content = std::make_shared<const std::vector<std::byte>>(plain.begin(), plain.end());
-    });
-    if (fetched) return Deliver(block, std::move(content));
+    auto fetched = blocks_.FetchBlock(ctx, block);
+    if (fetched) return Deliver(block, *std::move(fetched));
     fetch_errors_.Increment();
     bool wanted = false;
     {
@@ -214,7 +219,7 @@ void AsyncBlocks::Fetch(const BlockId& block) {
 }
 
 void AsyncBlocks::Remember(const BlockId& block, Content content) {
-  recent_used_ += content->size();
+  recent_used_ += block.length;
   recent_.push_front({block, std::move(content)});
 }
 
@@ -229,10 +234,10 @@ void AsyncBlocks::Deliver(const BlockId& block, Content content) {
   for (Waiter& waiter : waiters) {
     reads_[kStore]->Increment();
     bytes_[kStore]->Increment(waiter.size);
-    waiter.done(std::span(*content).subspan(waiter.offset, waiter.size));
+    waiter.done(content->bytes().subspan(waiter.offset, waiter.size));
   }
   waiters.clear();
-  const bool kept = disk_ != nullptr && disk_->Put(Bounded(), block, *content);
+  const bool kept = disk_ != nullptr && disk_->Put(Bounded(), block, content->bytes());
   std::vector<BlockId> lost;
   {
     MutexLock lock(mutex_);
@@ -240,7 +245,7 @@ void AsyncBlocks::Deliver(const BlockId& block, Content content) {
     // Without a disk the memory is all there is.
     Remember(block, std::move(content));
     while (recent_used_ > options_.recent_bytes && recent_.size() > 1) {
-      recent_used_ -= recent_.back().content->size();
+      recent_used_ -= recent_.back().block.length;
       lost.push_back(recent_.back().block);
       recent_.pop_back();
     }

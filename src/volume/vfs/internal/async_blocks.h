@@ -21,14 +21,15 @@
 namespace paddleop::volume {
 
 struct AsyncBlocksOptions {
-  std::size_t disk_threads = 16;   // reads of cached blocks at the same time
-  std::size_t fetch_threads = 12;  // blocks under way from the store
+  std::size_t disk_threads = 16;             // reads of cached blocks at the same time
+  std::size_t fetch_threads = 12;            // blocks under way from the store
   std::uint64_t recent_bytes = 16ULL << 20;  // blocks just fetched stay in memory
   std::chrono::milliseconds timeout{60'000};
+  int retries = 0;  // of a fetch that somebody waits for; 0: as long as the timeout lasts
 };
 
-// Reads parts of blocks without making the caller wait: at once if the block is in memory, else by a
-// pool that reads the disk cache, else by one that fetches the whole block from the store, once,
+// Reads parts of blocks without making the caller wait: at once if the block is in memory, else by
+// a pool that reads the disk cache, else by one that fetches the whole block from the store, once,
 // whoever waits for it. A reader that waits for a block holds no thread.
 //
 // Thread-safe. The answer may come before Read returns, and comes exactly once, also at the end
@@ -60,7 +61,7 @@ class AsyncBlocks {
   Context Bounded() const;
 
  private:
-  using Content = std::shared_ptr<const std::vector<std::byte>>;
+  using Content = BlockStore::BlockContent;
   struct Waiter {
     std::uint32_t offset;
     std::uint32_t size;
@@ -82,6 +83,7 @@ class AsyncBlocks {
   void ReadFromDisk(const BlockId& block, std::uint64_t hint, Waiter waiter);
   bool TryBlockFile(const BlockId& block, Waiter& waiter);
   void StartFetch(const BlockId& block, std::uint64_t hint, Waiter waiter);
+  void StartPrefetch(const BlockId& block);
   void Fetch(const BlockId& block);
   void Deliver(const BlockId& block, Content content);
   void FailWaiters(const BlockId& block, const Status& error);
