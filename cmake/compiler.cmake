@@ -1,10 +1,12 @@
 # Warnings, hardening and sanitizers: everything that is the same for every target of ours.
 # They hang on one interface target, so third-party code is never compiled with them.
 set(PADDLEOP_SANITIZE "" CACHE STRING "comma-separated list for -fsanitize=")
+set(PADDLEOP_BATCH 5 CACHE STRING "how many sources of a room are compiled as one; 1: each alone")
 option(PADDLEOP_FUZZ "build the libFuzzer targets" OFF)
 
 add_library(paddleop_compiler INTERFACE)
-target_include_directories(paddleop_compiler INTERFACE ${CMAKE_SOURCE_DIR}/src)
+# The root is for the batches of paddleop_batches().
+target_include_directories(paddleop_compiler INTERFACE ${CMAKE_SOURCE_DIR}/src ${CMAKE_SOURCE_DIR})
 target_compile_options(paddleop_compiler INTERFACE
   -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wnon-virtual-dtor -Werror
   -fno-omit-frame-pointer
@@ -41,10 +43,12 @@ if(CMAKE_BUILD_TYPE STREQUAL "Debug")
   target_compile_options(paddleop_compiler INTERFACE -O0 -g1)
 else()
   set(CMAKE_CXX_FLAGS_RELEASE "-O2 -g1")
-  target_compile_options(paddleop_compiler INTERFACE -fstack-protector-strong -D_FORTIFY_SOURCE=2)
+  target_compile_options(paddleop_compiler INTERFACE
+    -fstack-protector-strong -D_FORTIFY_SOURCE=2 -ffunction-sections -fdata-sections)
   # g++ 12 warns about overlapping copies in std::string's own operator+ (GCC bug 105651).
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
     target_compile_options(paddleop_compiler INTERFACE -Wno-restrict)
   endif()
-  target_link_options(paddleop_compiler INTERFACE -Wl,-z,relro,-z,now)
+  target_link_options(paddleop_compiler INTERFACE
+    -Wl,-z,relro,-z,now -Wl,--gc-sections -static-libstdc++ -static-libgcc)
 endif()

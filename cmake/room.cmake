@@ -1,3 +1,38 @@
+# paddleop_batches(OUT NAME a.cc b.cc ...)
+#
+# Several sources compiled as one, PADDLEOP_BATCH at a time: half of what a file costs is the headers it shares with its
+# neighbours. So names in anonymous namespaces must differ within a batch; NEXT in a list begins another. 1 compiles each
+# file alone, which is how `make lint` finds a file that leans on its neighbour's includes.
+function(paddleop_batches out name)
+  set(batches)
+  set(sources)
+  set(text "")
+  set(count 0)
+  foreach(source IN LISTS ARGN ITEMS NEXT)
+    if(NOT source STREQUAL "NEXT")
+      cmake_path(ABSOLUTE_PATH source)
+      # Relative, so that ccache knows the batch again in another checkout.
+      cmake_path(RELATIVE_PATH source BASE_DIRECTORY ${CMAKE_SOURCE_DIR})
+      list(APPEND sources ${source})
+      string(APPEND text "#include \"${source}\"\n")
+    endif()
+    list(LENGTH sources length)
+    if(length EQUAL PADDLEOP_BATCH OR (source STREQUAL "NEXT" AND length GREATER 0))
+      if(length EQUAL 1)
+        list(APPEND batches ${CMAKE_SOURCE_DIR}/${sources})
+      else()
+        set(batch ${CMAKE_CURRENT_BINARY_DIR}/${name}_batch_${count}.cc)
+        file(CONFIGURE OUTPUT ${batch} CONTENT "${text}" @ONLY)
+        list(APPEND batches ${batch})
+      endif()
+      math(EXPR count "${count} + 1")
+      set(sources)
+      set(text "")
+    endif()
+  endforeach()
+  set(${out} ${batches} PARENT_SCOPE)
+endfunction()
+
 # paddleop_room(NAME volume_meta SOURCES a.cc b.cc TESTS a_test.cc DEPS paddleop::base LIBS PkgConfig::lz4)
 #
 # A room is one library and one unit-test program that links only that room (and the `testing` targets
@@ -7,7 +42,8 @@ function(paddleop_room)
   cmake_parse_arguments(ROOM "" "NAME" "SOURCES;TESTS;DEPS;LIBS;PUBLIC_LIBS;TEST_DEPS" ${ARGN})
   set(target paddleop_${ROOM_NAME})
   if(ROOM_SOURCES)
-    add_library(${target} STATIC ${ROOM_SOURCES})
+    paddleop_batches(batches ${ROOM_NAME} ${ROOM_SOURCES})
+    add_library(${target} STATIC ${batches})
     target_link_libraries(${target}
       PUBLIC paddleop_compiler ${ROOM_DEPS} ${ROOM_PUBLIC_LIBS}
       PRIVATE ${ROOM_LIBS})
@@ -31,7 +67,8 @@ function(paddleop_test)
   if(NOT TEST_TIMEOUT)
     set(TEST_TIMEOUT 120)
   endif()
-  add_executable(${TEST_NAME} ${TEST_SOURCES})
+  paddleop_batches(batches ${TEST_NAME} ${TEST_SOURCES})
+  add_executable(${TEST_NAME} ${batches})
   target_link_libraries(${TEST_NAME} PRIVATE paddleop_compiler ${TEST_DEPS} ${TEST_LIBS} GTest::gmock GTest::gtest_main)
   add_test(NAME ${TEST_NAME} COMMAND ${TEST_NAME})
   set_tests_properties(${TEST_NAME} PROPERTIES

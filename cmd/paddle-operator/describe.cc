@@ -12,7 +12,7 @@ namespace {
 
 using api::Json;
 
-constexpr char kTable[] = "application/json;as=Table;v=v1;g=meta.k8s.io";
+constexpr char kTableOnly[] = "application/json;as=Table;v=v1;g=meta.k8s.io";
 
 // The object without what only programs read.
 Json ForPeople(Json object) {
@@ -54,7 +54,7 @@ Result<void> Describe(const ClientFlags& flags) {
         const Json events,
         client->DoJson(ctx, {.target = fmt::format("/api/v1/namespaces/{}/events?fieldSelector={}",
                                                    UrlEncode(ns), UrlEncode(about)),
-                             .accept = kTable}));
+                             .accept = kTableOnly}));
     std::cout << (events.value("rows", Json::array()).empty() ? "  <none>\n"
                                                               : PrintTable(events, TableStyle{}))
               << std::flush;

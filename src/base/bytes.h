@@ -12,6 +12,13 @@
 
 namespace paddleop {
 
+// Without the white space around it.
+inline std::string_view Trimmed(std::string_view text, std::string_view space = " \t\r\n") {
+  const std::size_t first = text.find_first_not_of(space);
+  if (first == std::string_view::npos) return {};
+  return text.substr(first, text.find_last_not_of(space) - first + 1);
+}
+
 // Appends integers in network byte order to a string.
 class ByteWriter {
  public:

@@ -28,7 +28,7 @@ std::string Ok(std::string_view body) {
 }
 
 // Answers every request with its own text, keeping the connection.
-void Echo(RawConnection& connection, int) {
+void EchoRaw(RawConnection& connection, int) {
   for (std::string request; !(request = connection.ReadRequest()).empty();)
     connection.Send(Ok(request));
 }
@@ -54,7 +54,7 @@ class HttpClientTest : public ::testing::Test {
 };
 
 TEST_F(HttpClientTest, ReturnsStatusHeadersAndBody) {
-  Serve(Echo);
+  Serve(EchoRaw);
   auto response = Client().Do(ctx_, Get("/a/../b?x=1"));
   ASSERT_OK(response);
   EXPECT_EQ(response->status, 200);
@@ -64,7 +64,7 @@ TEST_F(HttpClientTest, ReturnsStatusHeadersAndBody) {
 }
 
 TEST_F(HttpClientTest, EveryMethodSendsItsBody) {
-  Serve(Echo);
+  Serve(EchoRaw);
   auto& client = Client();
   for (const std::string method : {"POST", "PUT", "PATCH", "DELETE", "GET"}) {
     auto request = Get();
@@ -87,7 +87,7 @@ TEST_F(HttpClientTest, EveryMethodSendsItsBody) {
 }
 
 TEST_F(HttpClientTest, HeadersAreSentAsGivenAndCannotBeInjected) {
-  Serve(Echo);
+  Serve(EchoRaw);
   auto request = Get();
   request.headers = {{"X-One", "1"}, {"X-Empty", ""}, {"X-One", "2"}, {"Content-Type", "a/b"}};
   request.method = "POST";
@@ -193,7 +193,7 @@ TEST_F(HttpClientTest, StreamsTheBodyAsItComes) {
 }
 
 TEST_F(HttpClientTest, AnErrorOfTheSinkIsTheErrorOfTheCall) {
-  Serve(Echo);
+  Serve(EchoRaw);
   auto response = Client().Stream(ctx_, Get(), [](std::string_view) -> Result<void> {
     return Fail(Code::kNoSpace, "disk full");
   });
@@ -211,7 +211,7 @@ TEST_F(HttpClientTest, StreamsARequestBody) {
       all += more;
     }
     connection.Send(Ok(all));
-    Echo(connection, 0);
+    EchoRaw(connection, 0);
   });
   int pieces = 0;
   const BodySource source = [&](std::span<char> out) -> Result<std::size_t> {
@@ -245,7 +245,7 @@ TEST_F(HttpClientTest, StreamsARequestBody) {
 }
 
 TEST_F(HttpClientTest, ConnectionsAreKeptAndSharedByThreads) {
-  Serve(Echo);
+  Serve(EchoRaw);
   auto& client = Client();
   constexpr int kThreads = 32, kRequests = 20;
   {
@@ -381,7 +381,7 @@ TEST_F(HttpClientTest, BadUrlsAreInvalidAndQuotedWithoutPassword) {
 }
 
 TEST_F(HttpClientTest, ProxiesOfTheEnvironmentAreNotForLoopback) {
-  Serve(Echo);
+  Serve(EchoRaw);
   ::setenv("http_proxy", "http://127.0.0.1:1/", 1);
   auto response = Client().Do(ctx_, Get());
   ::unsetenv("http_proxy");
@@ -389,7 +389,7 @@ TEST_F(HttpClientTest, ProxiesOfTheEnvironmentAreNotForLoopback) {
 }
 
 TEST_F(HttpClientTest, StartedRequestsCompleteOnTheirOwn) {
-  Serve(Echo);
+  Serve(EchoRaw);
   auto& client = Client();
   constexpr int kRequests = 100;
   std::latch done(kRequests + 2);

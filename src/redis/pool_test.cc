@@ -16,9 +16,8 @@ namespace {
 using namespace std::chrono_literals;
 using testing::FakeClient;
 using testing::FakeServer;
+using testing::Soon;
 using ::testing::HasSubstr;
-
-Context Soon() { return Context::Background().WithTimeout(20s); }
 
 void AnswerOk(FakeClient& client, int) {
   while (client.Read()) client.Send("+OK\r\n");

@@ -461,13 +461,13 @@ TEST_F(MetaRedisTest, SurvivesARestartOfTheServer) {
         }
       });
     }
-    EXPECT_TRUE(testing::WaitFor([&] { return std::stoi(Raw({"HLEN", "d1"})) > 20; }));
+    EXPECT_TRUE(paddleop::testing::WaitFor([&] { return std::stoi(Raw({"HLEN", "d1"})) > 20; }));
     for (int round = 0; round < 3; ++round) {
       EXPECT_OK(peer_->Command("kill redis"));
       EXPECT_OK(peer_->Command("start redis"));
     }
     restarted = true;
-    EXPECT_TRUE(testing::WaitFor([&] { return since_restart > 20; }));
+    EXPECT_TRUE(paddleop::testing::WaitFor([&] { return since_restart > 20; }));
     stop = true;
   }
   Connect();

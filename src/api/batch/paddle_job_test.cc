@@ -17,7 +17,7 @@ PaddleJob Read(std::string_view text) {
   return *std::move(job);
 }
 
-constexpr std::string_view kFull = R"({
+constexpr std::string_view kFullJob = R"({
   "apiVersion": "batch.paddlepaddle.org/v1", "kind": "PaddleJob",
   "metadata": {"name": "j", "namespace": "n"},
   "spec": {
@@ -35,17 +35,17 @@ constexpr std::string_view kFull = R"({
                     "lastTransitionTime": "2024-02-29T12:34:56Z"}]}})";
 
 TEST(PaddleJob, EveryFieldSurvivesARoundTrip) {
-  const PaddleJob job = Read(kFull);
+  const PaddleJob job = Read(kFullJob);
   EXPECT_EQ(job.spec.worker->limits, 4);
   EXPECT_EQ(job.spec.elastic, 0);
   EXPECT_EQ(job.status.worker->running, 2);
-  EXPECT_EQ(ToJson(job), *ParseJson(kFull));
+  EXPECT_EQ(ToJson(job), *ParseJson(kFullJob));
 }
 
 TEST(PaddleJob, PodTemplatesSurviveUntouched) {
-  const PaddleJob job = Read(kFull);
+  const PaddleJob job = Read(kFullJob);
   EXPECT_EQ(*ParseJson(job.spec.worker->pod_template.text),
-            (*ParseJson(kFull))["spec"]["worker"]["template"]);
+            (*ParseJson(kFullJob))["spec"]["worker"]["template"]);
 }
 
 TEST(PaddleJob, AbsentFieldsHaveTheirDefaults) {

@@ -9,7 +9,7 @@
 namespace paddleop::api {
 namespace {
 
-constexpr std::string_view kFull = R"({
+constexpr std::string_view kFullSampleJob = R"({
   "apiVersion": "batch.paddlepaddle.org/v1alpha1", "kind": "SampleJob",
   "metadata": {"name": "j", "namespace": "n"},
   "spec": {
@@ -29,7 +29,7 @@ constexpr std::string_view kFull = R"({
     "lastScheduleTime": "2024-02-29T12:34:56Z", "lastSuccessfulTime": "2024-02-29T12:34:56Z", "observedGeneration": 2}})";
 
 TEST(SampleJob, EveryFieldSurvivesARoundTrip) {
-  const auto json = ParseJson(kFull);
+  const auto json = ParseJson(kFullSampleJob);
   ASSERT_OK(json);
   const auto job = SampleJob::FromJson(*json);
   ASSERT_OK(job);

@@ -9,7 +9,7 @@
 namespace paddleop::api {
 namespace {
 
-constexpr std::string_view kFull = R"({
+constexpr std::string_view kFullSet = R"({
   "apiVersion": "batch.paddlepaddle.org/v1alpha1", "kind": "SampleSet",
   "metadata": {"name": "s", "namespace": "n"},
   "spec": {
@@ -33,7 +33,7 @@ constexpr std::string_view kFull = R"({
     "volumeName": "s", "nodeLabel": "paddlepaddle.org/juicefs-s", "observedGeneration": 1}})";
 
 TEST(SampleSet, EveryFieldSurvivesARoundTrip) {
-  const auto json = ParseJson(kFull);
+  const auto json = ParseJson(kFullSet);
   ASSERT_OK(json);
   const auto set = SampleSet::FromJson(*json);
   ASSERT_OK(set);

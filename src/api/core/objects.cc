@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "api/internal/meta_fields.h"
+#include "base/bytes.h"
 #include "base/crypto.h"
 
 namespace paddleop::api {
@@ -93,11 +94,7 @@ Result<SecretObject> SecretObject::FromJson(const Json& json) {
 Secret SecretObject::Value(std::string_view key) const {
   const auto it = data.find(key);
   if (it == data.end()) return Secret();
-  constexpr std::string_view kSpace = " \t\r\n";
-  const std::string& whole = it->second.Reveal();
-  const auto begin = whole.find_first_not_of(kSpace);
-  if (begin == std::string::npos) return Secret();
-  return Secret(whole.substr(begin, whole.find_last_not_of(kSpace) - begin + 1));
+  return Secret(std::string(Trimmed(it->second.Reveal())));
 }
 
 Result<Node> Node::FromJson(const Json& json) {

@@ -18,14 +18,14 @@ using ::testing::Field;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
-using testing::Role;
+using testing::RoleJson;
 using testing::World;
 
 std::string Collective(int workers, std::string_view more = "") {
-  return fmt::format(R"({{"worker":{}{}}})", Role(workers), more);
+  return fmt::format(R"({{"worker":{}{}}})", RoleJson(workers), more);
 }
 std::string Servers(int ps, int workers, std::string_view more = "") {
-  return fmt::format(R"({{"ps":{},"worker":{}{}}})", Role(ps), Role(workers), more);
+  return fmt::format(R"({{"ps":{},"worker":{}{}}})", RoleJson(ps), RoleJson(workers), more);
 }
 auto Reason(const std::string& reason) { return Field(&ChangeNote::reason, reason); }
 
@@ -35,13 +35,6 @@ std::string ConditionOf(World& world, const char* type) {
 }
 
 // Brings the job to Running.
-void BringUp(World& world) {
-  world.Settle();
-  world.RunAll();
-  world.Settle();
-  ASSERT_EQ(world.status().phase, "Running");
-}
-
 TEST(Decide, AJobRunsAndCompletes) {
   World world(Servers(1, 2));
   const auto plans = world.Settle();
@@ -91,7 +84,7 @@ TEST(Decide, AStartingPodIsSeenAsSuch) {
 
 TEST(Decide, AFailedPodFailsTheJob) {
   World world(Collective(2, R"(,"cleanPodPolicy":"Never")"));
-  BringUp(world);
+  ASSERT_TRUE(world.BringUp());
   world.SetPhase("j-worker-1", api::PodPhase::kFailed, 3);
   world.Settle();
   EXPECT_EQ(world.status().phase, "Failed");
@@ -125,7 +118,7 @@ TEST(Decide, CleanPodPolicies) {
   for (const auto& c : cases) {
     SCOPED_TRACE(fmt::format("{} {}", c.policy, c.failed));
     World world(Servers(1, 2, fmt::format(R"(,"cleanPodPolicy":"{}")", c.policy)));
-    BringUp(world);
+    ASSERT_TRUE(world.BringUp());
     if (c.failed) {
       world.SetPhase("j-worker-0", api::PodPhase::kFailed, 1);
     } else {
@@ -150,7 +143,7 @@ TEST(Decide, CleanPodPolicies) {
 
 TEST(Decide, RestartsWithinTheLimit) {
   World world(Collective(2, R"(,"backoffLimit":1)"));
-  BringUp(world);
+  ASSERT_TRUE(world.BringUp());
   const std::string first_uid = world.FindPod("j-worker-0")->metadata.uid;
   world.SetPhase("j-worker-1", api::PodPhase::kFailed, 1);
   const Plan plan = world.Step();
@@ -164,7 +157,7 @@ TEST(Decide, RestartsWithinTheLimit) {
   world.Settle();
   EXPECT_THAT(world.PodNames(), IsEmpty()) << "not before the back-off is over";
   world.now += seconds(1);
-  BringUp(world);
+  ASSERT_TRUE(world.BringUp());
   EXPECT_NE(world.FindPod("j-worker-0")->metadata.uid, first_uid);
   world.SetPhase("j-worker-0", api::PodPhase::kFailed, 1);
   world.Settle();
@@ -176,7 +169,7 @@ TEST(Decide, RestartDelaysGrow) {
   World world(Collective(1, R"(,"backoffLimit":20)"));
   seconds last(0);
   for (int i = 0; i < 12; ++i) {
-    BringUp(world);
+    ASSERT_TRUE(world.BringUp());
     world.SetPhase("j-worker-0", api::PodPhase::kFailed, 1);
     const auto plan = world.Step();
     ASSERT_TRUE(plan.recheck.has_value());
@@ -190,12 +183,12 @@ TEST(Decide, RestartDelaysGrow) {
 
 TEST(Decide, ALostPodStartsTheGangAgainWithoutCounting) {
   World world(Collective(3));
-  BringUp(world);
+  ASSERT_TRUE(world.BringUp());
   const std::string before = world.config_map()->data.at("PADDLE_TRAINER_ENDPOINTS");
   world.LosePod("j-worker-1");
   world.Step();
   EXPECT_EQ(world.status().phase, "Restarting");
-  BringUp(world);
+  ASSERT_TRUE(world.BringUp());
   EXPECT_EQ(world.status().failures, 0);
   EXPECT_EQ(world.status().gang, 1);
   EXPECT_NE(world.config_map()->data.at("PADDLE_TRAINER_ENDPOINTS"), before);
@@ -203,17 +196,17 @@ TEST(Decide, ALostPodStartsTheGangAgainWithoutCounting) {
 
 TEST(Decide, InServiceModeALostPodIsReplacedAlone) {
   World world(Collective(3, R"(,"intranet":"Service")"));
-  BringUp(world);
+  ASSERT_TRUE(world.BringUp());
   const std::string other = world.FindPod("j-worker-0")->metadata.uid;
   world.LosePod("j-worker-1");
-  BringUp(world);
+  ASSERT_TRUE(world.BringUp());
   EXPECT_EQ(world.FindPod("j-worker-0")->metadata.uid, other);
   EXPECT_EQ(world.status().gang, 0);
 }
 
 TEST(Decide, ACrashBetweenStatusAndStepsIsMadeGood) {
   World world(Collective(2, R"(,"backoffLimit":1)"));
-  BringUp(world);
+  ASSERT_TRUE(world.BringUp());
   world.SetPhase("j-worker-1", api::PodPhase::kFailed, 1);
   // Only the status was stored.
   World crashed = world;
@@ -223,13 +216,13 @@ TEST(Decide, ACrashBetweenStatusAndStepsIsMadeGood) {
   world.now += seconds(1);
   world.Settle();
   EXPECT_EQ(world.status().failures, 1);
-  BringUp(world);
+  ASSERT_TRUE(world.BringUp());
   EXPECT_EQ(world.status().gang, 1);
 }
 
 TEST(Decide, AnAddressThatMovesStartsTheGangAgain) {
   World world(Collective(2));
-  BringUp(world);
+  ASSERT_TRUE(world.BringUp());
   world.FindPod("j-worker-0")->pod_ip = "10.9.9.9";
   world.Step();
   EXPECT_EQ(world.status().gang, 1);
@@ -237,7 +230,7 @@ TEST(Decide, AnAddressThatMovesStartsTheGangAgain) {
 
 TEST(Decide, WaitsForPodsThatAreGoingAway) {
   World world(Collective(2));
-  BringUp(world);
+  ASSERT_TRUE(world.BringUp());
   world.slow_deletion = true;
   world.Edit([](auto& spec) { spec.worker->replicas = 3; });
   world.Settle();
@@ -245,14 +238,14 @@ TEST(Decide, WaitsForPodsThatAreGoingAway) {
   EXPECT_EQ(world.PodNames().size(), 3u) << "the new name is free, the others are not yet";
   world.Reap();
   world.slow_deletion = false;
-  BringUp(world);
+  ASSERT_TRUE(world.BringUp());
   EXPECT_EQ(world.PodNames().size(), 3u);
   EXPECT_EQ(world.config_map()->data.at("PADDLE_TRAINERS_NUM"), "3");
 }
 
 TEST(Decide, SuspendsAndResumes) {
   World world(Servers(1, 1));
-  BringUp(world);
+  ASSERT_TRUE(world.BringUp());
   world.Edit([](auto& spec) { spec.suspend = true; });
   world.Settle();
   EXPECT_EQ(world.status().phase, "Suspended");
@@ -261,7 +254,7 @@ TEST(Decide, SuspendsAndResumes) {
   EXPECT_FALSE(world.status().start_time.has_value());
   EXPECT_EQ(ConditionOf(world, condition::kSuspended), "True/Suspended");
   world.Edit([](auto& spec) { spec.suspend = false; });
-  BringUp(world);
+  ASSERT_TRUE(world.BringUp());
   EXPECT_EQ(ConditionOf(world, condition::kSuspended), "False/Resumed");
   EXPECT_EQ(world.status().failures, 0);
 }
@@ -275,7 +268,7 @@ TEST(Decide, SuspendedFromTheStartCreatesNothing) {
 
 TEST(Decide, ADeadlineStopsWhatRuns) {
   World world(Collective(2, R"(,"activeDeadlineSeconds":60,"cleanPodPolicy":"Never")"));
-  BringUp(world);
+  ASSERT_TRUE(world.BringUp());
   world.SetPhase("j-worker-0", api::PodPhase::kSucceeded);
   world.now += seconds(59);
   const Plan before = world.Step();
@@ -289,7 +282,7 @@ TEST(Decide, ADeadlineStopsWhatRuns) {
 
 TEST(Decide, AFinishedJobExpires) {
   World world(Collective(1, R"(,"ttlSecondsAfterFinished":30)"));
-  BringUp(world);
+  ASSERT_TRUE(world.BringUp());
   world.SetPhase("j-worker-0", api::PodPhase::kSucceeded);
   world.Settle();
   EXPECT_EQ(world.Step().recheck, seconds(30));
@@ -347,7 +340,7 @@ TEST(Decide, VolcanoHoldsPodsUntilTheGangIsAdmitted) {
   EXPECT_EQ(world.pod_group()->queue, "q");
   EXPECT_EQ(ConditionOf(world, condition::kRunning), "False/WaitingForQueue");
   world.pod_group()->phase = "Inqueue";
-  BringUp(world);
+  ASSERT_TRUE(world.BringUp());
   const auto pod = world.PodJson("j-ps-0");
   EXPECT_EQ(pod["spec"]["schedulerName"], "volcano");
   EXPECT_EQ(pod["metadata"]["annotations"]["scheduling.k8s.io/group-name"], "j");
@@ -362,7 +355,7 @@ TEST(Decide, TheUsersPodGroupIsRespected) {
   group.phase = "Inqueue";
   World world(Servers(2, 2), "j", {.volcano = true});
   world.SetPodGroup(group);
-  BringUp(world);
+  ASSERT_TRUE(world.BringUp());
   EXPECT_EQ(world.PodNames().size(), 4u);
   world.SetPhase("j-worker-0", api::PodPhase::kSucceeded);
   world.SetPhase("j-worker-1", api::PodPhase::kSucceeded);
@@ -376,16 +369,16 @@ TEST(Decide, OurPodGroupFollowsScalingUnlessTheUserAppliedIt) {
     world.Settle();
     world.pod_group()->phase = "Running";
     world.pod_group()->applied_by_user = applied;
-    BringUp(world);
+    ASSERT_TRUE(world.BringUp());
     world.Edit([](auto& spec) { spec.worker->replicas = 3; });
-    BringUp(world);
+    ASSERT_TRUE(world.BringUp());
     EXPECT_EQ(world.pod_group()->min_member, applied ? 2 : 3);
   }
 }
 
 TEST(Decide, AnotherSchedulerTurnsVolcanoOff) {
   World world(fmt::format(R"({{"worker":{}}})",
-                          Role(2, R"({"schedulerName":"mine","containers":[{"name":"c"}]})")),
+                          RoleJson(2, R"({"schedulerName":"mine","containers":[{"name":"c"}]})")),
               "j", {.volcano = true});
   world.Settle();
   EXPECT_EQ(world.pod_group(), nullptr);
@@ -449,7 +442,7 @@ TEST(Decide, WaitsForTheDataOnce) {
   world.Settle();
   EXPECT_EQ(world.PodNames().size(), 2u);
   world.SetSampleSet("PartialReady");
-  BringUp(world);
+  ASSERT_TRUE(world.BringUp());
   EXPECT_EQ(ConditionOf(world, condition::kDataReady), "True/Ready") << "latched";
 }
 
@@ -478,14 +471,14 @@ TEST(Decide, TheDeadlineDoesNotRunWhileDataIsAwaited) {
   world.Settle();
   EXPECT_EQ(world.status().phase, "Pending");
   world.SetSampleSet("Ready");
-  BringUp(world);
+  ASSERT_TRUE(world.BringUp());
   world.now += seconds(10);
   world.Settle();
   EXPECT_EQ(world.status().phase, "Failed");
 }
 
 TEST(Decide, TemplatesSurvive) {
-  World world(fmt::format(R"({{"worker":{}}})", Role(1, R"({
+  World world(fmt::format(R"({{"worker":{}}})", RoleJson(1, R"({
     "containers":[{"name":"c","image":"i","futureField":{"a":1},"env":[{"name":"MINE","value":"1"},
                    {"name":"PADDLE_TRAINER_ID","value":"99"}],
                    "volumeMounts":[{"name":"dshm","mountPath":"/dev/shm"}]}, {"name":"side"}],
@@ -522,7 +515,7 @@ TEST(Decide, RestartPolicies) {
         c.written[0] == 0
             ? std::string(R"({"containers":[{"name":"c"}]})")
             : fmt::format(R"({{"restartPolicy":"{}","containers":[{{"name":"c"}}]}})", c.written);
-    World world(fmt::format(R"({{"ps":{},"worker":{}{}}})", Role(1, pod), Role(1, pod), c.more),
+    World world(fmt::format(R"({{"ps":{},"worker":{}{}}})", RoleJson(1, pod), RoleJson(1, pod), c.more),
                 "j", {.etcd_servers = {"e:1"}});
     world.Settle();
     EXPECT_EQ(world.PodJson("j-ps-0")["spec"]["restartPolicy"], c.ps) << c.more << c.written;

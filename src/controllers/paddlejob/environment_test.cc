@@ -10,7 +10,7 @@ namespace paddleop::controllers::paddlejob {
 namespace {
 
 using testing::EnvOf;
-using testing::Role;
+using testing::RoleJson;
 using testing::World;
 
 // Brings all pods of the job an address: its ConfigMap exists then.
@@ -24,7 +24,7 @@ void Open(World& world) {
 std::string Ip(World& world, const std::string& pod) { return world.FindPod(pod)->pod_ip; }
 
 TEST(Environment, CollectiveByAddress) {
-  World world(fmt::format(R"({{"worker":{}}})", Role(2)));
+  World world(fmt::format(R"({{"worker":{}}})", RoleJson(2)));
   Open(world);
   const std::string a = Ip(world, "j-worker-0");
   const std::string b = Ip(world, "j-worker-1");
@@ -52,7 +52,7 @@ TEST(Environment, CollectiveByAddress) {
 TEST(Environment, AnAcceleratorKeepsPaddlesOwnBackend) {
   World world(fmt::format(
       R"({{"worker":{}}})",
-      Role(
+      RoleJson(
           2,
           R"({"containers":[{"name":"c","resources":{"limits":{"nvidia.com/gpu":1,"cpu":"2"}}}]})")));
   world.Settle();
@@ -60,7 +60,7 @@ TEST(Environment, AnAcceleratorKeepsPaddlesOwnBackend) {
 }
 
 TEST(Environment, TheUsersHintsWin) {
-  World world(fmt::format(R"({{"worker":{}}})", Role(2, R"({"containers":[{"name":"c","env":[
+  World world(fmt::format(R"({{"worker":{}}})", RoleJson(2, R"({"containers":[{"name":"c","env":[
       {"name":"PADDLE_DISTRI_BACKEND","value":"nccl"},{"name":"PADDLE_RANK","value":"7"}]}]})")));
   world.Settle();
   const auto pod = world.PodJson("j-worker-0");
@@ -69,7 +69,7 @@ TEST(Environment, TheUsersHintsWin) {
 }
 
 TEST(Environment, CollectiveByServiceName) {
-  World world(fmt::format(R"({{"intranet":"Service","worker":{}}})", Role(3)));
+  World world(fmt::format(R"({{"intranet":"Service","worker":{}}})", RoleJson(3)));
   Open(world);
   EXPECT_EQ(world.config_map()->data.at("PADDLE_TRAINER_ENDPOINTS"),
             "j-worker-0:2379,j-worker-1:2379,j-worker-2:2379");
@@ -89,7 +89,7 @@ TEST(Environment, CollectiveByServiceName) {
 }
 
 TEST(Environment, ParameterServers) {
-  World world(fmt::format(R"({{"withGloo":1,"ps":{},"worker":{}}})", Role(2), Role(1)));
+  World world(fmt::format(R"({{"withGloo":1,"ps":{},"worker":{}}})", RoleJson(2), RoleJson(1)));
   Open(world);
   const auto& data = world.config_map()->data;
   const std::string server = Ip(world, "j-ps-0");
@@ -106,7 +106,7 @@ TEST(Environment, ParameterServers) {
 }
 
 TEST(Environment, GlooIsOffByDefault) {
-  World world(fmt::format(R"({{"ps":{},"worker":{}}})", Role(1), Role(1)));
+  World world(fmt::format(R"({{"ps":{},"worker":{}}})", RoleJson(1), RoleJson(1)));
   Open(world);
   EXPECT_FALSE(world.config_map()->data.contains("PADDLE_WITH_GLOO"));
 }
@@ -133,7 +133,7 @@ TEST(Environment, ElasticServesBothLaunchers) {
 }
 
 TEST(Environment, ElasticBoundsDefaultToTheReplicas) {
-  World world(fmt::format(R"({{"elastic":0,"worker":{}}})", Role(3)), "j",
+  World world(fmt::format(R"({{"elastic":0,"worker":{}}})", RoleJson(3)), "j",
               {.etcd_servers = {"e:1"}});
   world.Settle();
   EXPECT_EQ(EnvOf(world.PodJson("j-worker-0"), "PADDLE_NNODES"), "1:3");

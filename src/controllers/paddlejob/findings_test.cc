@@ -20,7 +20,7 @@ using testing::EnvOf;
 using ::testing::Field;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
-using testing::Role;
+using testing::RoleJson;
 using testing::World;
 
 constexpr std::string_view kRequired = "requiredDuringSchedulingIgnoredDuringExecution";
@@ -32,18 +32,11 @@ std::string WithSet(std::string_view worker, std::string_view ref_more = "",
                      ref_more, worker, more);
 }
 
-void BringUp(World& world) {
-  world.Settle();
-  world.RunAll();
-  world.Settle();
-  ASSERT_EQ(world.status().phase, "Running");
-}
-
 TEST(Findings, J1HeterPodsSpeakPaddlesLanguage) {
   World world(fmt::format(
-      R"({{"ps":{},"worker":{},"heter":{}}})", Role(1), Role(2),
-      Role(2, R"({"containers":[{"name":"c","resources":{"limits":{"nvidia.com/gpu":1}}}]})")));
-  BringUp(world);
+      R"({{"ps":{},"worker":{},"heter":{}}})", RoleJson(1), RoleJson(2),
+      RoleJson(2, R"({"containers":[{"name":"c","resources":{"limits":{"nvidia.com/gpu":1}}}]})")));
+  ASSERT_TRUE(world.BringUp());
   const auto pod = world.PodJson("j-heter-0");
   EXPECT_EQ(EnvOf(pod, "TRAINING_ROLE"), "HETER_TRAINER");
   EXPECT_EQ(EnvOf(pod, "STAGE_ID"), "2");
@@ -59,7 +52,7 @@ TEST(Findings, J1HeterPodsSpeakPaddlesLanguage) {
 }
 
 TEST(Findings, J2HostModeHasConsistentPortsAndNeedsNoAnnotation) {
-  World world(fmt::format(R"({{"intranet":"Host","ps":{},"worker":{}}})", Role(1), Role(2)));
+  World world(fmt::format(R"({{"intranet":"Host","ps":{},"worker":{}}})", RoleJson(1), RoleJson(2)));
   world.Settle();
   ASSERT_TRUE(world.job().metadata.annotations.empty());
   world.PlaceAll();
@@ -86,7 +79,7 @@ TEST(Findings, J2HostModeHasConsistentPortsAndNeedsNoAnnotation) {
 
 TEST(Findings, J2WorkersOfACollectiveJobDoNotShareAHost) {
   World world(fmt::format(R"({{"intranet":"Host","worker":{}}})",
-                          Role(2, R"({"containers":[{"name":"c"}],"affinity":{"podAntiAffinity":{
+                          RoleJson(2, R"({"containers":[{"name":"c"}],"affinity":{"podAntiAffinity":{
     "requiredDuringSchedulingIgnoredDuringExecution":[{"topologyKey":"zone"}]}}})")));
   world.Settle();
   const auto pod = world.PodJson("j-worker-1");
@@ -96,15 +89,15 @@ TEST(Findings, J2WorkersOfACollectiveJobDoNotShareAHost) {
   EXPECT_EQ(rules[1]["labelSelector"]["matchLabels"],
             (Json{{"paddlepaddle.org/job-name", "j"}, {"paddle-res-type", "worker"}}));
   EXPECT_EQ(pod["metadata"]["labels"]["paddlepaddle.org/job-name"], "j");
-  World servers(fmt::format(R"({{"intranet":"Host","ps":{},"worker":{}}})", Role(1), Role(2)));
+  World servers(fmt::format(R"({{"intranet":"Host","ps":{},"worker":{}}})", RoleJson(1), RoleJson(2)));
   servers.Settle();
   EXPECT_FALSE(servers.PodJson("j-worker-1")["spec"].contains("affinity"));
 }
 
 TEST(Findings, J3EverythingInServiceModeUsesOnePort) {
-  World world(fmt::format(R"({{"intranet":"Service","withGloo":2,"ps":{},"worker":{}}})", Role(2),
-                          Role(2)));
-  BringUp(world);
+  World world(fmt::format(R"({{"intranet":"Service","withGloo":2,"ps":{},"worker":{}}})", RoleJson(2),
+                          RoleJson(2)));
+  ASSERT_TRUE(world.BringUp());
   const auto& data = world.config_map()->data;
   EXPECT_EQ(data.at("PADDLE_PORT"), "2379");
   EXPECT_EQ(data.at("PADDLE_PSERVERS_IP_PORT_LIST"), "j-ps-0:2379,j-ps-1:2379");
@@ -112,7 +105,7 @@ TEST(Findings, J3EverythingInServiceModeUsesOnePort) {
 }
 
 TEST(Findings, J4CacheAffinityIsAddedToEachOfTheUsersTerms) {
-  World world(WithSet(Role(1, R"({"containers":[{"name":"c"}],"affinity":{"nodeAffinity":{
+  World world(WithSet(RoleJson(1, R"({"containers":[{"name":"c"}],"affinity":{"nodeAffinity":{
     "requiredDuringSchedulingIgnoredDuringExecution":{"nodeSelectorTerms":[
       {"matchExpressions":[{"key":"a","operator":"Exists"}]},{"matchFields":[{"key":"metadata.name","operator":"In","values":["n"]}]}]}}}})")));
   world.SetSampleSet("Ready");
@@ -131,7 +124,7 @@ TEST(Findings, J4CacheAffinityIsAddedToEachOfTheUsersTerms) {
 }
 
 TEST(Findings, J5AFullOrDeadNodeDoesNotHoldAWorkerForEver) {
-  World world(WithSet(Role(2)));
+  World world(WithSet(RoleJson(2)));
   world.SetSampleSet("Ready");
   world.AddCacheNode("n0", "s-runtime-0");
   world.AddCacheNode("n1", "s-runtime-1", false);
@@ -153,11 +146,11 @@ TEST(Findings, J5AFullOrDeadNodeDoesNotHoldAWorkerForEver) {
   EXPECT_EQ(world.FindPod("j-worker-1")->metadata.uid, other);
   EXPECT_EQ(world.status().failures, 0);
   EXPECT_THAT(world.status().relaxed_workers, ElementsAre(0));
-  BringUp(world);
+  ASSERT_TRUE(world.BringUp());
 }
 
 TEST(Findings, J6OnlyWorkersGetTheData) {
-  World world(WithSet(Role(2), "", fmt::format(R"(,"ps":{},"heter":{})", Role(1), Role(1))));
+  World world(WithSet(RoleJson(2), "", fmt::format(R"(,"ps":{},"heter":{})", RoleJson(1), RoleJson(1))));
   world.SetSampleSet("Ready");
   world.AddCacheNode("n", "s-runtime-0");
   world.Settle();
@@ -176,7 +169,7 @@ TEST(Findings, J6OnlyWorkersGetTheData) {
 }
 
 TEST(Findings, J7ASampleSetOfAnotherNamespaceIsRefused) {
-  World world(WithSet(Role(1), R"(,"namespace":"elsewhere")"));
+  World world(WithSet(RoleJson(1), R"(,"namespace":"elsewhere")"));
   world.Settle();
   EXPECT_THAT(world.PodNames(), IsEmpty());
   ASSERT_EQ(world.notes.size(), 1u);
@@ -184,7 +177,7 @@ TEST(Findings, J7ASampleSetOfAnotherNamespaceIsRefused) {
 }
 
 TEST(Findings, J8WorkersAreMadeOnceTheNodesAreLabelled) {
-  World world(WithSet(Role(1)));
+  World world(WithSet(RoleJson(1)));
   world.SetSampleSet("Mount");
   world.Settle();
   EXPECT_THAT(world.PodNames(), IsEmpty());
@@ -196,7 +189,7 @@ TEST(Findings, J8WorkersAreMadeOnceTheNodesAreLabelled) {
 }
 
 TEST(Findings, J9TheSampleSetIsNeverWritten) {
-  World world(WithSet(Role(2)));
+  World world(WithSet(RoleJson(2)));
   world.SetSampleSet("Ready");
   auto plans = world.Settle();
   world.RunAll();
@@ -208,11 +201,11 @@ TEST(Findings, J9TheSampleSetIsNeverWritten) {
 
 TEST(Findings, J10PodsComeAndGoTogether) {
   World world(
-      fmt::format(R"({{"cleanPodPolicy":"Always","ps":{},"worker":{}}})", Role(10), Role(10)));
+      fmt::format(R"({{"cleanPodPolicy":"Always","ps":{},"worker":{}}})", RoleJson(10), RoleJson(10)));
   const Plan first = world.Step();
   ASSERT_EQ(first.steps.size(), 1u);
   EXPECT_EQ(first.steps[0].creates.size(), 20u);
-  BringUp(world);
+  ASSERT_TRUE(world.BringUp());
   world.slow_deletion = true;
   for (int i = 0; i < 10; ++i)
     world.SetPhase(fmt::format("j-worker-{}", i), api::PodPhase::kSucceeded);
@@ -222,14 +215,14 @@ TEST(Findings, J10PodsComeAndGoTogether) {
 }
 
 TEST(Findings, J11TheConfigMapFollowsScaling) {
-  World world(fmt::format(R"({{"worker":{}}})", Role(2)));
-  BringUp(world);
+  World world(fmt::format(R"({{"worker":{}}})", RoleJson(2)));
+  ASSERT_TRUE(world.BringUp());
   world.Edit([](auto& spec) { spec.worker->replicas = 4; });
-  BringUp(world);
+  ASSERT_TRUE(world.BringUp());
   EXPECT_EQ(world.PodNames().size(), 4u);
   EXPECT_EQ(world.config_map()->data.at("PADDLE_TRAINERS_NUM"), "4");
   world.Edit([](auto& spec) { spec.worker->replicas = 1; });
-  BringUp(world);
+  ASSERT_TRUE(world.BringUp());
   EXPECT_EQ(world.PodNames().size(), 1u);
   EXPECT_EQ(world.config_map()->data.at("PADDLE_TRAINER_ENDPOINTS"),
             world.FindPod("j-worker-0")->pod_ip + ":2379");
@@ -239,7 +232,7 @@ TEST(Findings, J11TheConfigMapFollowsScaling) {
 }
 
 TEST(Findings, J12DualStackAndIpv6) {
-  World world(fmt::format(R"({{"worker":{}}})", Role(1)));
+  World world(fmt::format(R"({{"worker":{}}})", RoleJson(1)));
   world.Settle();
   world.PlaceAll();
   world.FindPod("j-worker-0")->pod_ip = "fd00::5";
@@ -252,7 +245,7 @@ TEST(Findings, J12DualStackAndIpv6) {
   ASSERT_NE(world.config_map(), nullptr);
   EXPECT_EQ(world.config_map()->data.at("PADDLE_TRAINERS"), "10.0.0.5");
 
-  World by_name(fmt::format(R"({{"intranet":"Service","worker":{}}})", Role(1)));
+  World by_name(fmt::format(R"({{"intranet":"Service","worker":{}}})", RoleJson(1)));
   by_name.Settle();
   by_name.PlaceAll();
   by_name.FindPod("j-worker-0")->pod_ip = "fd00::5";
@@ -261,11 +254,11 @@ TEST(Findings, J12DualStackAndIpv6) {
 }
 
 TEST(Findings, J13AFinishedJobIsCleanedWhateverItsPodGroupSays) {
-  World world(fmt::format(R"({{"cleanPodPolicy":"Always","worker":{}}})", Role(2)), "j",
+  World world(fmt::format(R"({{"cleanPodPolicy":"Always","worker":{}}})", RoleJson(2)), "j",
               {.volcano = true});
   world.Settle();
   world.pod_group()->phase = "Inqueue";
-  BringUp(world);
+  ASSERT_TRUE(world.BringUp());
   world.pod_group()->phase = "Unknown";
   world.SetPhase("j-worker-0", api::PodPhase::kFailed, 1);
   world.Settle();
@@ -275,7 +268,7 @@ TEST(Findings, J13AFinishedJobIsCleanedWhateverItsPodGroupSays) {
 }
 
 TEST(Findings, J14ADeletedJobCreatesNothing) {
-  World world(fmt::format(R"({{"worker":{}}})", Role(2)));
+  World world(fmt::format(R"({{"worker":{}}})", RoleJson(2)));
   world.job().metadata.deletion_timestamp = world.now;
   world.job().metadata.finalizers = {"other", "finalizers.paddlepaddle.org"};
   world.Settle();
@@ -284,7 +277,7 @@ TEST(Findings, J14ADeletedJobCreatesNothing) {
 }
 
 TEST(Findings, J15ElasticWithoutWorkersIsExplained) {
-  World world(fmt::format(R"({{"elastic":1,"ps":{}}})", Role(1)), "j", {.etcd_servers = {"e:1"}});
+  World world(fmt::format(R"({{"elastic":1,"ps":{}}})", RoleJson(1)), "j", {.etcd_servers = {"e:1"}});
   world.Settle();
   EXPECT_THAT(world.PodNames(), IsEmpty());
   EXPECT_THAT(world.notes[0].message, HasSubstr("an elastic job needs spec.worker"));
@@ -294,8 +287,8 @@ TEST(Findings, J16AnEmptyJobDoesNotRunAndServersDoNotKeepAJobOpen) {
   World empty("{}");
   empty.Settle();
   EXPECT_EQ(empty.status().phase, "Pending");
-  World world(fmt::format(R"({{"ps":{},"worker":{}}})", Role(1), Role(1)));
-  BringUp(world);
+  World world(fmt::format(R"({{"ps":{},"worker":{}}})", RoleJson(1), RoleJson(1)));
+  ASSERT_TRUE(world.BringUp());
   world.SetPhase("j-worker-0", api::PodPhase::kSucceeded);
   world.Settle();
   EXPECT_EQ(world.status().phase, "Completed");
@@ -303,22 +296,22 @@ TEST(Findings, J16AnEmptyJobDoesNotRunAndServersDoNotKeepAJobOpen) {
 
 TEST(Findings, J17TheOrderIsFixed) {
   for (int i = 0; i < 10; ++i) {
-    World world(fmt::format(R"({{"heter":{},"worker":{},"ps":{}}})", Role(1), Role(2), Role(1)));
+    World world(fmt::format(R"({{"heter":{},"worker":{},"ps":{}}})", RoleJson(1), RoleJson(2), RoleJson(1)));
     world.Settle();
     EXPECT_THAT(world.PodNames(), ElementsAre("j-ps-0", "j-worker-0", "j-worker-1", "j-heter-0"));
   }
 }
 
 TEST(Findings, J18GlooWorksInServiceMode) {
-  World world(fmt::format(R"({{"intranet":"Service","withGloo":1,"ps":{},"worker":{}}})", Role(1),
-                          Role(1)));
-  BringUp(world);
+  World world(fmt::format(R"({{"intranet":"Service","withGloo":1,"ps":{},"worker":{}}})", RoleJson(1),
+                          RoleJson(1)));
+  ASSERT_TRUE(world.BringUp());
   EXPECT_EQ(world.config_map()->data.at("PADDLE_WITH_GLOO"), "1");
 }
 
 TEST(Findings, J19NothingIsWrittenWhenNothingChanges) {
-  World world(fmt::format(R"({{"ps":{},"worker":{}}})", Role(1), Role(2)));
-  BringUp(world);
+  World world(fmt::format(R"({{"ps":{},"worker":{}}})", RoleJson(1), RoleJson(2)));
+  ASSERT_TRUE(world.BringUp());
   const int requests = world.requests;
   const auto status = world.status();
   world.now += seconds(3600);
@@ -332,8 +325,8 @@ TEST(Findings, J19NothingIsWrittenWhenNothingChanges) {
 }
 
 TEST(Findings, J20StatusSaysWhatHappens) {
-  World world(fmt::format(R"({{"worker":{}}})", Role(1)));
-  BringUp(world);
+  World world(fmt::format(R"({{"worker":{}}})", RoleJson(1)));
+  ASSERT_TRUE(world.BringUp());
   EXPECT_EQ(world.status().observed_generation, 1);
   EXPECT_NE(api::FindCondition(world.status().conditions, condition::kAccepted), nullptr);
   EXPECT_NE(api::FindCondition(world.status().conditions, condition::kRunning), nullptr);
@@ -343,7 +336,7 @@ TEST(Findings, J20StatusSaysWhatHappens) {
 }
 
 TEST(Findings, J21NoHelperContainerIsNeeded) {
-  World world(fmt::format(R"({{"ps":{},"worker":{}}})", Role(1), Role(1)));
+  World world(fmt::format(R"({{"ps":{},"worker":{}}})", RoleJson(1), RoleJson(1)));
   world.Settle();
   for (const char* name : {"j-ps-0", "j-worker-0"}) {
     EXPECT_FALSE(world.PodJson(name)["spec"].contains("initContainers")) << name;
@@ -366,11 +359,11 @@ TEST(Findings, J22PortBlocksSurviveARestartAndAreNotShared) {
 }
 
 TEST(Findings, J23ServicesGoWithTheirPods) {
-  World world(fmt::format(R"({{"intranet":"Service","worker":{}}})", Role(3)));
-  BringUp(world);
+  World world(fmt::format(R"({{"intranet":"Service","worker":{}}})", RoleJson(3)));
+  ASSERT_TRUE(world.BringUp());
   EXPECT_EQ(world.ServiceNames().size(), 3u);
   world.Edit([](auto& spec) { spec.worker->replicas = 1; });
-  BringUp(world);
+  ASSERT_TRUE(world.BringUp());
   EXPECT_THAT(world.ServiceNames(), ElementsAre("j-worker-0"));
 }
 

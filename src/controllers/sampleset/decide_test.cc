@@ -12,13 +12,12 @@
 namespace paddleop::controllers::sampleset {
 namespace {
 
+using testing::kThree;
 using testing::World;
 using Strings = std::vector<std::string>;
 
 constexpr std::string_view kPublic =
     R"({"partitions":1,"source":{"uri":"bos://b.bj.bcebos.com/p"},"secretRef":{"name":"volume"}})";
-constexpr std::string_view kThree =
-    R"({"partitions":3,"source":{"uri":"bos://b.bj.bcebos.com/p"},"secretRef":{"name":"volume"}})";
 
 TEST(SampleSetDecide, GoesFromNothingToReady) {
   World world(kPublic);

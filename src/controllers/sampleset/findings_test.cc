@@ -14,10 +14,8 @@
 namespace paddleop::controllers::sampleset {
 namespace {
 
+using testing::kThree;
 using testing::World;
-
-constexpr std::string_view kThree =
-    R"({"partitions":3,"source":{"uri":"bos://b.bj.bcebos.com/p"},"secretRef":{"name":"volume"}})";
 
 api::Json PodSpec(World& world) {
   return world.JsonOf("StatefulSet/s-runtime")["spec"]["template"]["spec"];

@@ -2,6 +2,7 @@
 
 #include <optional>
 
+#include "base/bytes.h"
 #include "base/mutex.h"
 #include "base/posix.h"
 #include "kube/client/exec_plugin.h"
@@ -30,10 +31,9 @@ class TokenFile final : public Credentials {
     // The file is local and small: reading it under the lock keeps others from doing the same.
     auto text = ReadFile(path_, 1 << 20);
     if (!text) return std::unexpected(std::move(text).error().Wrap("read bearer token"));
-    const std::size_t end = text->find_last_not_of(" \t\r\n");
-    text->resize(end == std::string::npos ? 0 : end + 1);
-    if (text->empty()) return Fail(Code::kInvalid, "bearer token file {} is empty", path_);
-    token_ = Secret(*std::move(text));
+    const std::string_view token = Trimmed(*text);
+    if (token.empty()) return Fail(Code::kInvalid, "bearer token file {} is empty", path_);
+    token_ = Secret(std::string(token));
     read_at_ = now;
     return Credential{*token_, {}, {}};
   }

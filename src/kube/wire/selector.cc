@@ -1,15 +1,10 @@
+#include "base/bytes.h"
 #include "kube/wire/selector.h"
 
 #include <algorithm>
 
 namespace paddleop::kube {
 namespace {
-
-std::string_view Trim(std::string_view text) {
-  const std::size_t first = text.find_first_not_of(" \t");
-  if (first == std::string_view::npos) return {};
-  return text.substr(first, text.find_last_not_of(" \t") - first + 1);
-}
 
 // Splits at commas that are not inside parentheses.
 std::vector<std::string_view> SplitRequirements(std::string_view text) {
@@ -18,7 +13,7 @@ std::vector<std::string_view> SplitRequirements(std::string_view text) {
   std::size_t begin = 0;
   for (std::size_t i = 0; i <= text.size(); ++i) {
     if (i == text.size() || (text[i] == ',' && depth == 0)) {
-      parts.push_back(Trim(text.substr(begin, i - begin)));
+      parts.push_back(Trimmed(text.substr(begin, i - begin)));
       begin = i + 1;
     } else if (text[i] == '(') {
       ++depth;
@@ -37,7 +32,7 @@ bool IsName(std::string_view text) {
 
 Result<Selector> Selector::Parse(std::string_view text) {
   Selector out;
-  if (Trim(text).empty()) return out;
+  if (Trimmed(text).empty()) return out;
   for (const std::string_view part : SplitRequirements(text)) {
     ASSIGN_OR_RETURN(Requirement requirement, ParseRequirement(part));
     out.requirements_.push_back(std::move(requirement));
@@ -48,7 +43,7 @@ Result<Selector> Selector::Parse(std::string_view text) {
 Result<Selector::Requirement> Selector::ParseRequirement(std::string_view text) {
   const auto wrong = [&] { return Fail(Code::kInvalid, "selector: cannot read \"{}\"", text); };
   if (text.starts_with('!')) {
-    const std::string_view name = Trim(text.substr(1));
+    const std::string_view name = Trimmed(text.substr(1));
     if (!IsName(name)) return wrong();
     return Requirement{std::string(name), Operator::kAbsent, {}};
   }
@@ -57,7 +52,7 @@ Result<Selector::Requirement> Selector::ParseRequirement(std::string_view text) 
     const std::size_t space = text.find_first_of(" \t");
     if (open == std::string_view::npos || space == std::string_view::npos || space > open)
       return wrong();
-    const std::string_view word = Trim(text.substr(space, open - space));
+    const std::string_view word = Trimmed(text.substr(space, open - space));
     Requirement out{
         std::string(text.substr(0, space)), word == "in" ? Operator::kIn : Operator::kNotIn, {}};
     if ((word != "in" && word != "notin") || !IsName(out.name)) return wrong();
@@ -74,8 +69,8 @@ Result<Selector::Requirement> Selector::ParseRequirement(std::string_view text) 
   const bool negated = equals > 0 && text[equals - 1] == '!';
   std::string_view value = text.substr(equals + 1);
   if (!negated && value.starts_with('=')) value.remove_prefix(1);
-  const std::string_view name = Trim(text.substr(0, negated ? equals - 1 : equals));
-  value = Trim(value);
+  const std::string_view name = Trimmed(text.substr(0, negated ? equals - 1 : equals));
+  value = Trimmed(value);
   if (!IsName(name) || (!value.empty() && !IsName(value))) return wrong();
   return Requirement{
       std::string(name), negated ? Operator::kNotIn : Operator::kIn, {std::string(value)}};

@@ -8,12 +8,12 @@ namespace {
 
 constexpr std::size_t kMaxInput = 256 << 10;  // unread bytes of an upgraded connection
 
-class Stream final : public UpgradedConnection {
+class CoreStream final : public UpgradedConnection {
  public:
-  explicit Stream(std::shared_ptr<StreamCore> core) : core_(std::move(core)) {}
-  ~Stream() override { core_->End(); }
-  Stream(const Stream&) = delete;
-  Stream& operator=(const Stream&) = delete;
+  explicit CoreStream(std::shared_ptr<StreamCore> core) : core_(std::move(core)) {}
+  ~CoreStream() override { core_->End(); }
+  CoreStream(const CoreStream&) = delete;
+  CoreStream& operator=(const CoreStream&) = delete;
 
   Result<void> Write(std::string_view bytes) override { return core_->Write(bytes, true); }
   Result<void> TryWrite(std::string_view bytes) override { return core_->Write(bytes, false); }
@@ -161,7 +161,7 @@ void StreamCore::Disconnect(bool final) {
 }
 
 std::shared_ptr<UpgradedConnection> MakeStream(std::shared_ptr<StreamCore> core) {
-  return std::make_shared<Stream>(std::move(core));
+  return std::make_shared<CoreStream>(std::move(core));
 }
 
 }  // namespace paddleop::net::internal

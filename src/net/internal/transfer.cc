@@ -12,13 +12,6 @@
 namespace paddleop::net::internal {
 namespace {
 
-std::string_view Trim(std::string_view text) {
-  constexpr std::string_view kSpace = " \t\r\n";
-  const auto first = text.find_first_not_of(kSpace);
-  if (first == std::string_view::npos) return {};
-  return text.substr(first, text.find_last_not_of(kSpace) - first + 1);
-}
-
 template <class T>
 std::optional<T> ParseNumber(std::string_view text) {
   T value = 0;
@@ -30,7 +23,7 @@ std::optional<T> ParseNumber(std::string_view text) {
 // The code of "HTTP/1.1 200 OK"; 0 if there is none.
 int StatusOfLine(std::string_view line) {
   const auto space = std::min(line.find(' '), line.size());
-  const auto rest = Trim(line.substr(space));
+  const auto rest = Trimmed(line.substr(space));
   return ParseNumber<int>(rest.substr(0, 3)).value_or(0);
 }
 
@@ -135,10 +128,10 @@ bool Transfer::OnHeader(std::string_view line) {
     response_.status = StatusOfLine(line);
     return true;
   }
-  if (Trim(line).empty()) return OnHeadersEnd();
+  if (Trimmed(line).empty()) return OnHeadersEnd();
   if (const auto colon = line.find(':'); colon != std::string_view::npos) {
-    response_.headers.Add(std::string(Trim(line.substr(0, colon))),
-                          std::string(Trim(line.substr(colon + 1))));
+    response_.headers.Add(std::string(Trimmed(line.substr(0, colon))),
+                          std::string(Trimmed(line.substr(colon + 1))));
   }
   return true;
 }

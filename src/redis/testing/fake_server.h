@@ -3,6 +3,7 @@
 // one (tests/integration/redis_test.cc).
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <list>
@@ -12,11 +13,15 @@
 #include <thread>
 #include <vector>
 
+#include "base/context.h"
 #include "base/mutex.h"
 #include "base/posix.h"
 #include "redis/options.h"
 
 namespace paddleop::redis::testing {
+
+// Long enough for a slow machine.
+inline Context Soon() { return Context::Background().WithTimeout(std::chrono::seconds(20)); }
 
 // The server's end of one connection.
 class FakeClient {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <memory>
 
+#include "base/bytes.h"
 #include "base/crypto.h"
 #include "base/posix.h"
 
@@ -11,12 +12,6 @@ namespace {
 
 constexpr std::size_t kMinBytes = 16;
 constexpr std::size_t kMaxOld = 4;
-
-std::string Trim(std::string text) {
-  const auto first = text.find_first_not_of(" \t\r\n");
-  if (first == std::string::npos) return {};
-  return text.substr(first, text.find_last_not_of(" \t\r\n") - first + 1);
-}
 
 }  // namespace
 
@@ -37,7 +32,7 @@ Result<void> TokenStore::Load() {
     return {};
   }
   ASSIGN_OR_RETURN(std::string text, ReadFile(file_, 64 << 10));
-  text = Trim(std::move(text));
+  text = std::string(Trimmed(text));
   if (text.size() < kMinBytes) {
     return Fail(Code::kInvalid, "token file {} holds {} bytes; a token has at least {}", file_,
                 text.size(), kMinBytes);
@@ -49,7 +44,7 @@ Result<void> TokenStore::Load() {
   changed_ = now.st_mtim;
   // Absent most of the time.
   if (auto previous = ReadFile(file_ + ".previous", 64 << 10)) {
-    Secret old(Trim(*std::move(previous)));
+    Secret old(std::string(Trimmed(*previous)));
     const std::string digest = Sha256(old.Reveal());
     if (old.Reveal().size() >= kMinBytes && digest != seen_previous_) Retire(std::move(old));
     seen_previous_ = digest;

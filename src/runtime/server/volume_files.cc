@@ -1,22 +1,17 @@
 #include "runtime/server/volume_files.h"
 
+#include "base/bytes.h"
 #include "base/crypto.h"
 #include "base/posix.h"
 
 namespace paddleop::runtime {
 namespace {
 
-std::string Trim(std::string text) {
-  const auto first = text.find_first_not_of(" \t\r\n");
-  if (first == std::string::npos) return {};
-  return text.substr(first, text.find_last_not_of(" \t\r\n") - first + 1);
-}
-
 Result<std::string> ReadKey(const std::string& directory, const std::string& key, bool required) {
   auto text = ReadFile(directory + "/" + key, 64 << 10);
   if (!text && IsNotFound(text.error()) && !required) return std::string();
   if (!text) return std::unexpected(std::move(text).error().Wrap("the volume's key " + key));
-  std::string value = Trim(*std::move(text));
+  std::string value(Trimmed(*text));
   if (required && value.empty()) {
     return Fail(Code::kInvalid, "the volume's key {} is empty ({}/{})", key, directory, key);
   }

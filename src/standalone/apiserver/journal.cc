@@ -30,7 +30,7 @@ void BindText(sqlite3_stmt* statement, int index, std::string_view text) {
                       SQLITE_STATIC, SQLITE_UTF8);
 }
 
-std::string_view TextAt(sqlite3_stmt* statement, int column) {
+std::string_view ColumnText(sqlite3_stmt* statement, int column) {
   const auto* text = reinterpret_cast<const char*>(sqlite3_column_text(statement, column));
   const int size = sqlite3_column_bytes(statement, column);
   return text == nullptr ? std::string_view() : std::string_view(text, static_cast<size_t>(size));
@@ -99,8 +99,8 @@ Result<void> Journal::Load(const std::function<Result<void>(const Row&)>& each) 
   Result<void> done;
   int code = SQLITE_ROW;
   while (done && (code = sqlite3_step(statement)) == SQLITE_ROW) {
-    const std::string json(TextAt(statement, 4));
-    done = each({TextAt(statement, 0), TextAt(statement, 1), TextAt(statement, 2),
+    const std::string json(ColumnText(statement, 4));
+    done = each({ColumnText(statement, 0), ColumnText(statement, 1), ColumnText(statement, 2),
                  static_cast<std::uint64_t>(sqlite3_column_int64(statement, 3)), &json});
   }
   if (done && code != SQLITE_DONE) done = std::unexpected(LastError("read"));

@@ -7,7 +7,7 @@
 namespace paddleop::volume::data {
 namespace {
 
-constexpr std::size_t kDeleteBatch = 1000;
+constexpr std::size_t kGcBatch = 1000;
 constexpr std::size_t kPendingLimit = 1'000'000;
 
 }  // namespace
@@ -53,7 +53,7 @@ Result<GcReport> CollectGarbage(const Context& ctx, MetaStore& meta, object::Obj
         report.leaked_bytes += info.size;
         if (!options.delete_leaked) return {};
         batch.push_back(info.key);
-        return batch.size() == kDeleteBatch ? flush() : Result<void>{};
+        return batch.size() == kGcBatch ? flush() : Result<void>{};
       }));
   RETURN_IF_ERROR(flush());
   return report;

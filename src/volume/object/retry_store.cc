@@ -30,8 +30,14 @@ class Attempts {
   Context AttemptContext(const Context& ctx) const { return ctx.WithTimeout(timeout_); }
 
   // An attempt that ran into its own time limit, not into the caller's, was let down by the store.
+  // When the caller's time ends in a later attempt, the cause is what made earlier ones fail.
   Status Judge(const Context& ctx, Status error) const {
-    if (error.code() != Code::kDeadline || ctx.Expired()) return error;
+    if (error.code() != Code::kDeadline) return error;
+    if (ctx.Expired()) {
+      if (!last_) return error;
+      Status cause = last_->Wrap("no time left for another attempt");
+      return error.maybe_done() ? std::move(cause).MarkMaybeDone() : cause;
+    }
     return Status(Code::kUnavailable,
                   fmt::format("no answer within {} s: {}",
                               static_cast<double>(timeout_.count()) / 1000, error.message()));
@@ -52,6 +58,7 @@ class Attempts {
     if (asked > delay && asked < ctx.Remaining()) delay = asked;
     // Sleeping into a deadline helps nobody.
     if (ctx.Stopped() || delay >= ctx.Remaining()) return std::nullopt;
+    last_ = error;
     return delay;
   }
 
@@ -73,6 +80,7 @@ class Attempts {
   const std::chrono::milliseconds timeout_;
   int retries_ = 0;
   int corrupt_ = 0;
+  std::optional<Status> last_;  // what made the previous attempt fail
 };
 
 // The etag S3 gives to an object made of these parts, or "" if the parts' etags are of another

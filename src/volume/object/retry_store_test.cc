@@ -103,6 +103,17 @@ TEST_F(RetryStoreTest, ReturnsTheStoresErrorWhenTheDeadlineWouldPass) {
   EXPECT_EQ(faulty_->calls(Op::kHead), 1);
 }
 
+TEST_F(RetryStoreTest, ReturnsTheStoresErrorWhenTheDeadlineCutsALaterAttempt) {
+  faulty_->Inject(Op::kHead, {Kind::kUnavailable});
+  faulty_->Inject(Op::kHead, {Kind::kSlow, seconds(60)}, 1);
+  const auto head = store_->Head(ctx_.WithTimeout(milliseconds(100)), "k");
+  ASSERT_CODE(head, Code::kUnavailable);
+  EXPECT_THAT(head.error().message(), HasSubstr("no time left for another attempt"));
+  // A first attempt that was cut has no other cause.
+  faulty_->Inject(Op::kHead, {Kind::kSlow, seconds(60)}, 1);
+  EXPECT_CODE(store_->Head(ctx_.WithTimeout(milliseconds(100)), "k"), Code::kDeadline);
+}
+
 TEST_F(RetryStoreTest, DelaysGrowAndRespectRetryAfter) {
   Open({.backoff = {.initial = seconds(1), .maximum = seconds(4), .jitter = 0, .max_attempts = 4}});
   faulty_->Inject(Op::kHead, {Kind::kUnavailable}, 100);

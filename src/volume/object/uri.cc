@@ -7,17 +7,11 @@
 #include <optional>
 #include <utility>
 
+#include "base/bytes.h"
 #include "base/crypto.h"
 
 namespace paddleop::volume::object {
 namespace {
-
-std::string_view Trimmed(std::string_view text) {
-  constexpr std::string_view kSpace = " \t\r\n";
-  const std::size_t first = text.find_first_not_of(kSpace);
-  if (first == text.npos) return "";
-  return text.substr(first, text.find_last_not_of(kSpace) - first + 1);
-}
 
 bool IsHostCharacter(char c) {
   return std::isalnum(static_cast<unsigned char>(c)) || c == '.' || c == '-' || c == '_' ||

@@ -30,7 +30,7 @@ T Parse(const std::string& json, std::string uid, api::Time now) {
 
 }  // namespace
 
-std::string Role(int replicas, std::string_view pod_spec) {
+std::string RoleJson(int replicas, std::string_view pod_spec) {
   return fmt::format(R"({{"replicas":{},"template":{{"spec":{}}}}})", replicas, pod_spec);
 }
 
@@ -151,6 +151,13 @@ void World::Remove(const DeleteObject& remove) {
 
 void World::Reap() {
   std::erase_if(pods_, [](const api::Pod& pod) { return pod.metadata.Deleting(); });
+}
+
+bool World::BringUp() {
+  Settle();
+  RunAll();
+  Settle();
+  return status().phase == "Running";
 }
 
 void World::Edit(const std::function<void(api::PaddleJobSpec&)>& edit) {

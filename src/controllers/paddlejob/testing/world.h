@@ -20,6 +20,8 @@ class World {
   Plan Step();
   // Decides and carries out until a plan changes nothing. The plans, without the last, empty one.
   std::vector<Plan> Settle();
+  // Settles, lets all pods run, settles again. False if the job does not run then.
+  bool BringUp();
 
   api::PaddleJob& job() { return job_; }
   const api::PaddleJobStatus& status() const { return job_.status; }
@@ -78,7 +80,7 @@ class World {
 std::string EnvOf(const api::Json& pod, const std::string& name);
 
 // A role with one plain container, for specs: {"replicas": n, "template": ...}.
-std::string Role(int replicas,
+std::string RoleJson(int replicas,
                  std::string_view pod_spec = R"({"containers":[{"name":"c","image":"i"}]})");
 
 }  // namespace paddleop::controllers::paddlejob::testing

@@ -13,6 +13,10 @@
 
 namespace paddleop::controllers::sampleset::testing {
 
+// The spec of a set with three partitions.
+inline constexpr std::string_view kThree =
+    R"({"partitions":3,"source":{"uri":"bos://b.bj.bcebos.com/p"},"secretRef":{"name":"volume"}})";
+
 class World {
  public:
   // `spec` is the JSON of the set's spec. The set is data/<name>; its Secret "volume" is complete.

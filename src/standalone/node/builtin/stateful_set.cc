@@ -7,6 +7,7 @@
 
 #include "api/core/objects.h"
 #include "base/crypto.h"
+#include "standalone/node/json_child.h"
 
 namespace paddleop::standalone::node {
 namespace {
@@ -14,13 +15,6 @@ namespace {
 using api::Json;
 
 constexpr char kRevisionLabel[] = "controller-revision-hash";
-
-const Json& Child(const Json& json, const char* key) {
-  static const Json kNone;
-  if (!json.is_object()) return kNone;
-  const auto found = json.find(key);
-  return found == json.end() ? kNone : *found;
-}
 
 Json& Ensure(Json& object, const char* key, Json::value_t type) {
   Json& value = object[key];

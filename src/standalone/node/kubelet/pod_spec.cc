@@ -5,19 +5,13 @@
 #include <nlohmann/json.hpp>
 
 #include "api/meta/quantity.h"
+#include "standalone/node/json_child.h"
 
 namespace paddleop::standalone::node {
 namespace {
 
 using api::Json;
 
-// Reading is tolerant: the API server has validated the object, so what has an odd type is absent.
-const Json& Child(const Json& json, const char* key) {
-  static const Json kNone;
-  if (!json.is_object()) return kNone;
-  const auto found = json.find(key);
-  return found == json.end() ? kNone : *found;
-}
 std::string Text(const Json& json, const char* key) {
   const Json& value = Child(json, key);
   if (value.is_string()) return value.get<std::string>();

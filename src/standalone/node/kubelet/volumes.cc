@@ -9,6 +9,7 @@
 
 #include "api/meta/quantity.h"
 #include "base/posix.h"
+#include "standalone/node/json_child.h"
 
 namespace paddleop::standalone::node {
 namespace {
@@ -17,12 +18,6 @@ namespace fs = std::filesystem;
 using api::Json;
 
 constexpr mode_t kDefaultMode = 0644;
-
-const Json& Child(const Json& json, const char* key) {
-  static const Json kNone;
-  const auto found = json.find(key);
-  return found == json.end() ? kNone : *found;
-}
 
 // Inside the volume, whatever it says?
 bool StaysInside(std::string_view path) {

@@ -5,18 +5,12 @@
 #include <nlohmann/json.hpp>
 
 #include "api/meta/quantity.h"
+#include "standalone/node/json_child.h"
 
 namespace paddleop::standalone::node {
 namespace {
 
 using api::Json;
-
-const Json& Child(const Json& json, const char* key) {
-  static const Json kNone;
-  if (!json.is_object()) return kNone;
-  const auto found = json.find(key);
-  return found == json.end() ? kNone : *found;
-}
 
 std::int64_t Thousandths(const std::string& text) {
   auto quantity = api::Quantity::Parse(text);

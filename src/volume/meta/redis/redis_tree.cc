@@ -17,7 +17,7 @@ constexpr std::size_t kReaders = 4;
 // What a reader takes at a time: with the page size it bounds the memory of a step.
 constexpr std::size_t kDirsPerStep = 32;
 constexpr int kPageSize = 1500;
-constexpr std::size_t kAttrsPerCall = 500;
+constexpr std::size_t kTreeAttrsPerCall = 500;
 // Longer files are rare and mostly holes: which chunks they have is looked up.
 constexpr std::uint64_t kChunksAskedForBlindly = 64;
 
@@ -137,8 +137,8 @@ class TreeReader {
   Result<void> ReadNodes(const std::vector<Edge>& edges) EXCLUDES(sink_mutex_) {
     if (edges.empty()) return {};
     Commands commands;
-    for (std::size_t at = 0; at < edges.size(); at += kAttrsPerCall) {
-      const std::size_t end = std::min(edges.size(), at + kAttrsPerCall);
+    for (std::size_t at = 0; at < edges.size(); at += kTreeAttrsPerCall) {
+      const std::size_t end = std::min(edges.size(), at + kTreeAttrsPerCall);
       std::vector<std::string> names;
       names.reserve(end - at);
       std::vector<redis::Arg> args = {"MGET"};

@@ -5,11 +5,6 @@
 namespace paddleop::volume {
 namespace {
 
-std::int64_t Int(Ino ino) { return static_cast<std::int64_t>(ToInt(ino)); }
-Ino InoAt(const Statement& row, int column) {
-  return Ino{static_cast<std::uint64_t>(row.IntAt(column))};
-}
-
 // Ends the read transaction that keeps several statements on one snapshot.
 class Snapshot {
  public:

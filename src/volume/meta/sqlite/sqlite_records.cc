@@ -5,12 +5,6 @@
 namespace paddleop::volume {
 namespace {
 
-std::int64_t Int(Ino ino) { return static_cast<std::int64_t>(ToInt(ino)); }
-std::int64_t Int(std::uint64_t value) { return static_cast<std::int64_t>(value); }
-Ino InoAt(const Statement& row, int column) {
-  return Ino{static_cast<std::uint64_t>(row.IntAt(column))};
-}
-
 std::string_view CounterOf(Lease lease) {
   switch (lease) {
     case Lease::kSessions:

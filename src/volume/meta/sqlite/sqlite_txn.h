@@ -10,6 +10,13 @@
 
 namespace paddleop::volume {
 
+// As columns hold them.
+inline std::int64_t Int(Ino ino) { return static_cast<std::int64_t>(ToInt(ino)); }
+inline std::int64_t Int(std::uint64_t value) { return static_cast<std::int64_t>(value); }
+inline Ino InoAt(const Statement& row, int column) {
+  return Ino{static_cast<std::uint64_t>(row.IntAt(column))};
+}
+
 // Reads `attr` from the node columns of a row, starting at `column`.
 Attr ReadNode(const Statement& row, int column);
 // Answers a read set on a connection, inside or outside a transaction.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/bytes.h"
 #include "base/crypto.h"
 #include "volume/object/internal/rest_store.h"
 #include "volume/object/internal/times.h"
@@ -15,12 +16,6 @@ std::string Lower(std::string_view text) {
     if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
   }
   return lower;
-}
-
-std::string_view Trimmed(std::string_view text) {
-  const std::size_t first = text.find_first_not_of(" \t");
-  if (first == text.npos) return "";
-  return text.substr(first, text.find_last_not_of(" \t") - first + 1);
 }
 
 std::string Joined(std::vector<std::string> lines, char separator) {
@@ -42,7 +37,7 @@ std::string BceCanonicalRequest(const BceRequest& request) {
   }
   std::vector<std::string> headers;
   for (const auto& [name, value] : request.headers) {
-    const std::string_view trimmed = Trimmed(value);
+    const std::string_view trimmed = Trimmed(value, " \t");
     if (!trimmed.empty()) headers.push_back(UrlEncode(Lower(name)) + ":" + UrlEncode(trimmed));
   }
   return request.method + "\n" + UrlEncode(request.path, "/") + "\n" +
@@ -58,7 +53,7 @@ std::string BceAuthorization(const Credentials& credentials, const BceRequest& r
   const std::string key = HexEncode(HmacSha256(credentials.secret_key.Reveal(), prefix));
   std::vector<std::string> names;
   for (const auto& [name, value] : request.headers) {
-    if (name_headers && !Trimmed(value).empty()) names.push_back(Lower(name));
+    if (name_headers && !Trimmed(value, " \t").empty()) names.push_back(Lower(name));
   }
   return prefix + "/" + Joined(std::move(names), ';') + "/" +
          HexEncode(HmacSha256(key, BceCanonicalRequest(request)));
