@@ -11,6 +11,7 @@
 #include "base/testing/manual_clock.h"
 #include "base/testing/matchers.h"
 #include "volume/object/checksum_store.h"
+#include "volume/object/forwarding_store.h"
 #include "volume/object/testing/faulty_store.h"
 #include "volume/object/testing/mem_object.h"
 #include "volume/object/testing/object_store_contract.h"
@@ -103,15 +104,29 @@ TEST_F(RetryStoreTest, ReturnsTheStoresErrorWhenTheDeadlineWouldPass) {
   EXPECT_EQ(faulty_->calls(Op::kHead), 1);
 }
 
+// Refuses `refusals` times, then says nothing until the caller gives up.
+class SilentStore final : public ForwardingStore {
+ public:
+  explicit SilentStore(int refusals)
+      : ForwardingStore(std::make_unique<MemObjectStore>()), refusals_(refusals) {}
+  Result<ObjectInfo> Head(const Context& ctx, std::string_view key) override {
+    if (refusals_-- > 0) return Fail(Code::kUnavailable, "{}: 503 SlowDown", key);
+    while (!ctx.Expired()) std::this_thread::sleep_for(milliseconds(1));
+    return Fail(Code::kDeadline, "{}: too slow", key);
+  }
+
+ private:
+  int refusals_;
+};
+
 TEST_F(RetryStoreTest, ReturnsTheStoresErrorWhenTheDeadlineCutsALaterAttempt) {
-  faulty_->Inject(Op::kHead, {Kind::kUnavailable});
-  faulty_->Inject(Op::kHead, {Kind::kSlow, seconds(60)}, 1);
-  const auto head = store_->Head(ctx_.WithTimeout(milliseconds(100)), "k");
+  const auto refusing = WithRetry(std::make_unique<SilentStore>(2), {.backoff = kQuick}, clock_);
+  const auto head = refusing->Head(ctx_.WithTimeout(milliseconds(50)), "k");
   ASSERT_CODE(head, Code::kUnavailable);
-  EXPECT_THAT(head.error().message(), HasSubstr("no time left for another attempt"));
+  EXPECT_THAT(head.error().message(), HasSubstr("no time left for another attempt: k: 503"));
   // A first attempt that was cut has no other cause.
-  faulty_->Inject(Op::kHead, {Kind::kSlow, seconds(60)}, 1);
-  EXPECT_CODE(store_->Head(ctx_.WithTimeout(milliseconds(100)), "k"), Code::kDeadline);
+  const auto silent = WithRetry(std::make_unique<SilentStore>(0), {.backoff = kQuick}, clock_);
+  EXPECT_CODE(silent->Head(ctx_.WithTimeout(milliseconds(50)), "k"), Code::kDeadline);
 }
 
 TEST_F(RetryStoreTest, DelaysGrowAndRespectRetryAfter) {
