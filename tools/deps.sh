@@ -14,7 +14,7 @@ base="
   nlohmann-json3-dev libsimdjson-dev libyaml-cpp-dev libpugixml-dev
   libhiredis-dev libsqlite3-dev libfuse3-dev fuse3
   libfmt-dev libspdlog-dev libcli11-dev prometheus-cpp-dev
-  libzstd-dev liblz4-dev libxxhash-dev libhowardhinnant-date-dev
+  libzstd-dev liblz4-dev zlib1g-dev libxxhash-dev libhowardhinnant-date-dev
   libgtest-dev libgmock-dev libbenchmark-dev
   redis-server redis-tools etcd-server
   python3 python3-venv python3-boto3

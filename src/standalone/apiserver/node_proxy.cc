@@ -93,6 +93,19 @@ Result<Head> ReadHead(const Context& ctx, net::Stream& stream) {
   return head;
 }
 
+std::string Lower(std::string_view text) {
+  std::string out(text);
+  std::transform(out.begin(), out.end(), out.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return out;
+}
+
+// What client and node agree on before they speak another protocol than HTTP.
+bool IsSessionHeader(std::string_view name) {
+  const std::string lower = Lower(name);
+  return lower.starts_with("sec-websocket-") || lower == "x-stream-protocol-version";
+}
+
 bool HasLineBreak(std::string_view text) {
   return text.find_first_of("\r\n") != std::string_view::npos;
 }
@@ -299,15 +312,9 @@ struct NodeProxy::Relay {
 
 Answer<net::ServerResponse> NodeProxy::Exec(const Context& ctx, const net::ServerRequest& request,
                                             const StoredObject& pod, const std::string& verb) {
-  const auto upgrade = request.headers.Get("upgrade").value_or("");
-  if (upgrade != "websocket" && upgrade != "WebSocket") {
-    return Refusal(ApiError{400,
-                            "BadRequest",
-                            "exec and attach need a WebSocket: use kubectl 1.31 or newer",
-                            "",
-                            "",
-                            "",
-                            {}});
+  const std::string upgrade = Lower(request.headers.Get("upgrade").value_or(""));
+  if (upgrade != "websocket" && upgrade != "spdy/3.1") {
+    return BadRequest("exec and attach need a WebSocket or SPDY/3.1");
   }
   ASSIGN_OR_RETURN(const Target target, Find(pod, request.Query("container").value_or("")));
   if (target.host.empty()) {
@@ -321,18 +328,16 @@ Answer<net::ServerResponse> NodeProxy::Exec(const Context& ctx, const net::Serve
   auto stream = net::Dial(ctx, dial);
   if (!stream) return NodeFailed(stream.error());
   std::string text = fmt::format(
-      "GET /{}/{}/{}/{}?{} HTTP/1.1\r\nHost: {}:{}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
+      "{} /{}/{}/{}/{}?{} HTTP/1.1\r\nHost: {}:{}\r\nConnection: Upgrade\r\nUpgrade: {}\r\n"
       "Authorization: Bearer {}\r\n",
-      verb, UrlEncode(pod.ns), UrlEncode(pod.name), UrlEncode(target.container), request.query,
-      target.host, target.port, token_.Reveal());
+      upgrade == "websocket" ? "GET" : "POST", verb, UrlEncode(pod.ns), UrlEncode(pod.name),
+      UrlEncode(target.container), request.query, target.host, target.port,
+      upgrade == "websocket" ? "websocket" : "SPDY/3.1", token_.Reveal());
   for (const auto& [name, value] : request.headers) {
-    std::string lower = name;
-    std::transform(lower.begin(), lower.end(), lower.begin(),
-                   [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-    if (lower.starts_with("sec-websocket-") && !HasLineBreak(value)) {
+    if (IsSessionHeader(name) && !HasLineBreak(value))
       text += fmt::format("{}: {}\r\n", name, value);
-    }
   }
+  if (upgrade != "websocket") text += "Content-Length: 0\r\n";
   text += "\r\n";
   const Context hello = ctx.WithTimeout(kConnectTimeout);
   if (auto sent = (*stream)->WriteAll(hello, text); !sent) return NodeFailed(sent.error());
@@ -353,8 +358,8 @@ Answer<net::ServerResponse> NodeProxy::Exec(const Context& ctx, const net::Serve
   net::ServerResponse response;
   response.status = 101;
   response.headers.Set("Connection", "Upgrade");
-  response.headers.Set("Upgrade", "websocket");
-  for (const char* name : {"Sec-WebSocket-Accept", "Sec-WebSocket-Protocol"}) {
+  for (const char* name :
+       {"Upgrade", "Sec-WebSocket-Accept", "Sec-WebSocket-Protocol", "X-Stream-Protocol-Version"}) {
     if (const auto value = head->headers.Get(name)) response.headers.Set(name, std::string(*value));
   }
   response.upgrade = [this, relay](std::shared_ptr<net::UpgradedConnection> client) {

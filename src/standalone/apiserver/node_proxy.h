@@ -15,7 +15,8 @@ namespace paddleop::standalone::apiserver {
 
 // Hands requests about what happens inside a pod (logs, exec, attach) on to the agent of its node,
 // at the address and port that the Node's status says: /containerLogs, /exec and /attach over
-// HTTPS, as a kubelet has them. Exec and attach are WebSockets; their bytes pass unread.
+// HTTPS, as a kubelet has them. Exec and attach are WebSockets, or SPDY for older clients; their
+// bytes pass unread.
 //
 // Thread-safe.
 class NodeProxy {

@@ -1,6 +1,9 @@
 """The node agent as the nodes of a real cluster, with its scheduler and controller-manager."""
 
+import hashlib
 import json
+import os
+import random
 import subprocess
 import time
 import unittest
@@ -42,7 +45,7 @@ class Nodes(unittest.TestCase):
     def setUpClass(cls):
         cls.cluster = Cluster("--controllers")
         cls.addClassCleanup(cls.cluster.close)
-        cls.agent = NodeAgent(cls.cluster, "--nodes", "2")
+        cls.agent = NodeAgent(cls.cluster, "--nodes", "2", f"--client-ca-file={cls.cluster.info['ca']}")
         cls.addClassCleanup(lambda: cls.agent.stop())
         cls.agent.wait_ready(2)
         cls.manager = Manager(cls.cluster).wait_ready()
@@ -125,6 +128,32 @@ class Nodes(unittest.TestCase):
         self.cluster.kubectl("delete", "pod", "stubborn")
         self.assertLess(time.monotonic() - started, 60)
         self.assertFalse(subprocess.run(["pgrep", "-f", "sleep 3600"], capture_output=True).stdout)
+
+    def exec(self, *words, stdin=b"", environment=None):
+        """`kubectl exec` through the API server, which speaks SPDY with nodes whatever kubectl speaks with it."""
+        return subprocess.run([self.cluster.info["kubectl"], "--kubeconfig", self.cluster.info["kubeconfig"], "exec", *words],
+                              input=stdin, capture_output=True, timeout=240, env={**os.environ, **(environment or {})})
+
+    def test_f_exec_through_the_api_server(self):
+        self.create(pod("shell", "exec sleep 1000"))
+        self.wait_phase("shell", "Running")
+        for websockets in ("true", "false"):
+            with self.subTest(websockets=websockets):
+                self.exec_by({"KUBECTL_REMOTE_COMMAND_WEBSOCKETS": websockets})
+        self.cluster.kubectl("delete", "pod", "shell", "--now")
+
+    def exec_by(self, environment):
+        listed = self.exec("shell", "--", "ls", "/", environment=environment)
+        self.assertEqual((listed.returncode, listed.stderr), (0, b""))
+        self.assertEqual(listed.stdout, subprocess.run(["ls", "/"], capture_output=True).stdout)
+        failed = self.exec("shell", "--", "sh", "-c", "echo out; echo err >&2; exit 3", environment=environment)
+        self.assertEqual((failed.returncode, failed.stdout), (3, b"out\n"))
+        self.assertEqual(failed.stderr.splitlines(), [b"err", b"command terminated with exit code 3"])
+        # Both ways, more than any buffer on the way holds.
+        sent = random.Random(9).randbytes(10 << 20)
+        back = self.exec("-i", "shell", "--", "cat", stdin=sent, environment=environment)
+        self.assertEqual((back.returncode, back.stderr), (0, b""))
+        self.assertEqual(hashlib.sha256(back.stdout).hexdigest(), hashlib.sha256(sent).hexdigest(), len(back.stdout))
 
 
 if __name__ == "__main__":

@@ -119,6 +119,9 @@ class Kube(GoPeer):
             f"--tls-private-key-file={credentials.serving.key}",
             f"--client-ca-file={credentials.ca}",
             f"--token-auth-file={credentials.tokens}",
+            # How it shows itself to kubelets, for logs and exec.
+            f"--kubelet-client-certificate={credentials.admin.certificate}",
+            f"--kubelet-client-key={credentials.admin.key}",
             f"--service-account-issuer={credentials.issuer}",
             f"--service-account-key-file={credentials.account_key}",
             f"--service-account-signing-key-file={credentials.account_key}",

@@ -2,18 +2,23 @@
 
 #include <charconv>
 #include <filesystem>
+#include <set>
 
 #include "api/meta/time.h"
 #include "base/crypto.h"
 #include "base/posix.h"
 #include "standalone/node/endpoint/exec_session.h"
 #include "standalone/node/endpoint/log_reader.h"
+#include "standalone/node/endpoint/spdy_exec.h"
+#include "standalone/node/endpoint/web_socket_exec.h"
 
 namespace paddleop::standalone::node {
 namespace {
 
 namespace fs = std::filesystem;
 using net::ServerResponse;
+
+constexpr std::chrono::seconds kStreamsTimeout{30};
 
 std::optional<std::int64_t> NumberOf(const net::ServerRequest& request, const char* name) {
   const auto text = request.Query(name);
@@ -74,6 +79,18 @@ std::vector<std::string> PartsOf(const std::string& path) {
     parts.push_back(text);
   }
   return parts;
+}
+
+// The streams that a client of exec will use. API servers say it in other words than kubectl.
+std::set<ExecStream> StreamsOf(const net::ServerRequest& request) {
+  std::set<ExecStream> out{ExecStream::kError};
+  const bool tty = IsSet(request, "tty");
+  if (IsSet(request, "stdin") || IsSet(request, "input")) out.insert(ExecStream::kStdin);
+  if (IsSet(request, "stdout") || IsSet(request, "output")) out.insert(ExecStream::kStdout);
+  if (!tty && (IsSet(request, "stderr") || IsSet(request, "error")))
+    out.insert(ExecStream::kStderr);
+  if (tty) out.insert(ExecStream::kResize);
+  return out;
 }
 
 }  // namespace
@@ -182,9 +199,12 @@ ServerResponse Endpoint::Logs(const net::ServerRequest& request, const std::stri
 
 ServerResponse Endpoint::Exec(const net::ServerRequest& request, const std::string& uid,
                               const std::string& container) {
-  const auto headers = AcceptWebSocket(request, kExecProtocols);
+  const auto spdy = AcceptSpdy(request);
+  const auto headers = spdy ? spdy : AcceptWebSocket(request, kExecProtocols);
   if (!headers) {
-    return ServerResponse::Text(400, "exec needs a WebSocket that speaks v5.channel.k8s.io");
+    return ServerResponse::Text(400,
+                                "exec needs a WebSocket that speaks v5.channel.k8s.io, or SPDY/3.1 "
+                                "that speaks v4.channel.k8s.io");
   }
   const std::string directory = RunDirectory(uid, container, false);
   const auto state = directory.empty() ? std::nullopt : ReadState(directory);
@@ -198,18 +218,25 @@ ServerResponse Endpoint::Exec(const net::ServerRequest& request, const std::stri
                 .namespaces = options_.namespaces,
                 .tty = IsSet(request, "tty"),
                 .argv = *std::move(command)};
-  const bool input = IsSet(request, "stdin") || IsSet(request, "input");
+  const std::set<ExecStream> streams = StreamsOf(request);
   ServerResponse response;
   response.status = 101;
   response.headers = *headers;
-  response.upgrade = [this, spec, input](std::shared_ptr<net::UpgradedConnection> connection) {
-    const bool taken = sessions_.TrySubmit([this, spec, input, connection] {
+  response.upgrade = [this, spec, streams, spdy = spdy.has_value()](
+                         std::shared_ptr<net::UpgradedConnection> connection) {
+    const bool taken = sessions_.TrySubmit([this, spec, streams, spdy, connection] {
       std::stop_source gone;
       connection->OnClose([gone]() mutable { gone.request_stop(); });
       const std::stop_callback ends(stop_.get_token(), [&] { gone.request_stop(); });
-      WebSocket socket(connection);
-      RunExecSession(Context::Background().WithStop(gone.get_token()), options_.program, spec,
-                     input, socket);
+      const Context ctx = Context::Background().WithStop(gone.get_token());
+      const bool input = streams.contains(ExecStream::kStdin);
+      if (!spdy) {
+        WebSocketExec client(connection);
+        return RunExecSession(ctx, options_.program, spec, input, client);
+      }
+      SpdyExec client(connection);
+      if (!client.WaitFor(ctx.WithTimeout(kStreamsTimeout), streams)) return connection->Close();
+      RunExecSession(ctx, options_.program, spec, input, client);
     });
     if (!taken) connection->Close();
   };

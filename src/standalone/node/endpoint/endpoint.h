@@ -30,7 +30,7 @@ struct EndpointOptions {
 // What an API server asks a kubelet for: logs and exec, over HTTPS.
 //
 //   GET /containerLogs/NAMESPACE/POD/CONTAINER?follow=true&tailLines=10&...
-//   GET /exec/NAMESPACE/POD/CONTAINER?command=ls&...      a WebSocket
+//   GET or POST /exec/NAMESPACE/POD/CONTAINER?command=ls&...      a WebSocket, or SPDY/3.1
 //
 // Who shows neither a certificate of the client CA nor the token gets 401: a command in a container
 // is a command on this machine. Thread-safe.

@@ -20,13 +20,6 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr char kStdin = 0;
-constexpr char kStdout = 1;
-constexpr char kStderr = 2;
-constexpr char kError = 3;
-constexpr char kResize = 4;
-constexpr char kCloseChannel = '\xff';  // version 5: this channel has ended
-
 struct Streams {
   UniqueFd in;   // what we write to
   UniqueFd out;  // what we read from; with a terminal the same device
@@ -81,39 +74,34 @@ void Resize(int terminal, std::string_view text) {
 }
 
 // From the client to the command, until one of them ends.
-void CopyInput(const Context& ctx, WebSocket& socket, Streams& streams, bool tty) {
+void CopyInput(const Context& ctx, ExecClient& client, Streams& streams, bool tty) {
   for (;;) {
-    auto message = socket.Receive(ctx);
-    if (!message) return;
-    if (message->empty()) continue;
-    const char channel = (*message)[0];
-    const std::string_view text = std::string_view(*message).substr(1);
-    if (channel == kStdin && streams.in.valid()) {
-      if (!WriteAll(streams.in.get(), text)) streams.in.Reset();
-    } else if (channel == kResize && tty) {
-      Resize(streams.out.get(), text);
-    } else if (channel == kCloseChannel && !text.empty() && text[0] == kStdin) {
-      streams.in.Reset();
+    const auto input = client.Receive(ctx);
+    if (!input) return;
+    if (input->stream == ExecStream::kStdin && streams.in.valid()) {
+      if (!WriteAll(streams.in.get(), input->bytes) || input->ended) streams.in.Reset();
+    } else if (input->stream == ExecStream::kResize && tty) {
+      Resize(streams.out.get(), input->bytes);
     }
   }
 }
 
 // From the command to the client, until the command has closed its streams.
-void CopyOutput(const Context& ctx, WebSocket& socket, const Streams& streams) {
+void CopyOutput(const Context& ctx, ExecClient& client, const Streams& streams) {
   pollfd fds[] = {{streams.out.get(), POLLIN, 0}, {streams.err.get(), POLLIN, 0}};
   std::string buffer(16 << 10, '\0');
   while ((fds[0].fd >= 0 || fds[1].fd >= 0) && !ctx.Stopped()) {
     if (::poll(fds, 2, 200) < 0 && errno != EINTR) return;
     for (int i = 0; i < 2; ++i) {
       if (fds[i].fd < 0 || fds[i].revents == 0) continue;
-      const ssize_t n = ::read(fds[i].fd, buffer.data() + 1, buffer.size() - 1);
+      const ssize_t n = ::read(fds[i].fd, buffer.data(), buffer.size());
       if (n < 0 && errno == EINTR) continue;
       if (n <= 0) {  // a terminal whose other side is closed gives EIO
         fds[i].fd = -1;
         continue;
       }
-      buffer[0] = i == 0 ? kStdout : kStderr;
-      if (!socket.Send(std::string_view(buffer).substr(0, static_cast<std::size_t>(n) + 1))) return;
+      const std::string_view bytes(buffer.data(), static_cast<std::size_t>(n));
+      if (!client.Send(i == 0 ? ExecStream::kStdout : ExecStream::kStderr, bytes)) return;
     }
   }
 }
@@ -140,7 +128,7 @@ std::string ExecStatus(int exit_code) {
 }
 
 void RunExecSession(const Context& ctx, const std::string& program, const ExecSpec& spec,
-                    bool input, WebSocket& socket) {
+                    bool input, ExecClient& client) {
   Streams streams;
   const auto pid = spec.tty ? StartWithTerminal(program, spec, streams)
                             : StartWithPipes(program, spec, input, streams);
@@ -149,25 +137,25 @@ void RunExecSession(const Context& ctx, const std::string& program, const ExecSp
                          {"status", "Failure"},
                          {"reason", "InternalError"},
                          {"message", pid.error().message()}};
-    (void)socket.Send(std::string(1, kError) + status.dump());
-    socket.Close();
+    (void)client.Send(ExecStream::kError, status.dump());
+    client.Close();
     return;
   }
   std::stop_source stop;
   const std::stop_callback also(ctx.stop(), [&] { stop.request_stop(); });
   const Context session = ctx.WithStop(stop.get_token());
   std::jthread reader([&] {
-    CopyInput(session, socket, streams, spec.tty);
+    CopyInput(session, client, streams, spec.tty);
     // Without a client nobody wants the command any more; one without input just listens.
     stop.request_stop();
   });
-  CopyOutput(session, socket, streams);
+  CopyOutput(session, client, streams);
   if (session.Stopped()) ::kill(*pid, SIGTERM);
   const int code = Reap(*pid);
-  (void)socket.Send(std::string(1, kError) + ExecStatus(code));
+  (void)client.Send(ExecStream::kError, ExecStatus(code));
   stop.request_stop();
   reader.join();
-  socket.Close();
+  client.Close();
 }
 
 }  // namespace paddleop::standalone::node

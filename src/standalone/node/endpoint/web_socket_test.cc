@@ -4,6 +4,7 @@
 
 #include "base/testing/matchers.h"
 #include "standalone/node/endpoint/exec_session.h"
+#include "standalone/node/endpoint/web_socket_exec.h"
 
 namespace paddleop::standalone::node {
 namespace {
