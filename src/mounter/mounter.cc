@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "base/backoff.h"
 #include "base/clock.h"
 #include "base/thread_pool.h"
 #include "mounter/meta_url.h"
@@ -85,15 +84,20 @@ Result<std::string> Mounter::Mount(const Context& ctx, const MountRequest& reque
                                    const std::string& user) {
   if (!ValidId(request.id)) return Fail(Code::kInvalid, "mount id {} is not a name", request.id);
   const auto entry = Find(request.id);
-  const MutexLock busy(entry->busy);
-  entry->request = request;
-  if (!entry->serving || !entry->process.Alive()) {
-    Stop(*entry);
-    RETURN_IF_ERROR(Start(ctx, *entry));
+  std::vector<std::string> others;  // whose mount has died, and who do not know it yet
+  {
+    const MutexLock busy(entry->busy);
+    entry->request = request;
+    if (!entry->serving || !entry->process.Alive()) {
+      others.assign(entry->users.begin(), entry->users.end());
+      Stop(*entry);
+      RETURN_IF_ERROR(Start(ctx, *entry));
+    }
+    RETURN_IF_ERROR(MakeDirectories(PathOf(request.id, "users")));
+    RETURN_IF_ERROR(WriteFileAtomic(PathOf(request.id, "users") + "/" + user, ""));
+    entry->users.insert(user);
   }
-  RETURN_IF_ERROR(MakeDirectories(PathOf(request.id, "users")));
-  RETURN_IF_ERROR(WriteFileAtomic(PathOf(request.id, "users") + "/" + user, ""));
-  entry->users.insert(user);
+  if (!others.empty()) options_.replaced(others, {});
   return PathOf(request.id, "fs");
 }
 
@@ -172,6 +176,9 @@ void Mounter::Release(const Context& ctx, const std::string& user) {
 }
 
 void Mounter::Shutdown() {
+  // Nobody is told of anything any more, and nothing is started again.
+  watcher_.request_stop();
+  if (watcher_.joinable()) watcher_.join();
   for (const auto& entry : All()) {
     const MutexLock busy(entry->busy);
     Stop(*entry);
@@ -181,19 +188,34 @@ void Mounter::Shutdown() {
   }
 }
 
+void Mounter::LookAfter(const Context& ctx, Entry& entry) {
+  std::vector<std::string> users;
+  Result<void> started;
+  {
+    const MutexLock busy(entry.busy);
+    if (entry.users.empty() || entry.process.Alive()) return;
+    // Without its URL (taken up from an earlier one) the next user must start it.
+    entry.serving = false;
+    const auto now = std::chrono::steady_clock::now();
+    if (entry.request.meta_url.empty() || now < entry.retry_at) return;
+    log_.Warn(ctx, "mount process ended; started again", {{"mount", entry.request.id}});
+    Stop(entry);
+    started = Start(ctx, entry);
+    if (ctx.Stopped()) return;
+    if (started) {
+      entry.backoff.Reset();
+    } else {
+      log_.Error(ctx, "mount failed", {{"error", started.error().message()}});
+      entry.retry_at = now + entry.backoff.Take();
+    }
+    users.assign(entry.users.begin(), entry.users.end());
+  }
+  options_.replaced(users, started);
+}
+
 void Mounter::Watch(const Context& ctx) {
   while (Clock::System().SleepFor(ctx, options_.look)) {
-    for (const auto& entry : All()) {
-      const MutexLock busy(entry->busy);
-      if (entry->users.empty() || entry->process.Alive()) continue;
-      // Without its URL (taken up from an earlier one) the next user must start it.
-      entry->serving = false;
-      if (entry->request.meta_url.empty()) continue;
-      log_.Warn(ctx, "mount process ended; started again", {{"mount", entry->request.id}});
-      Stop(*entry);
-      if (const auto started = Start(ctx, *entry); !started && !ctx.Stopped())
-        log_.Error(ctx, "mount failed", {{"error", started.error().message()}});
-    }
+    for (const auto& entry : All()) LookAfter(ctx, *entry);
   }
 }
 

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/backoff.h"
 #include "base/context.h"
 #include "base/log.h"
 #include "base/mutex.h"
@@ -26,6 +27,11 @@ struct MounterOptions {
   std::chrono::milliseconds look{1'000};  // how often processes are looked at
   // Is the volume mounted at the directory? Replaced in tests, which cannot mount.
   std::function<bool(const std::string&)> is_mounted = IsMounted;
+  // A mount process ended under these users. The volume is mounted again at the same place, where
+  // those who hold the old mount do not see it; or it could not be, and will be tried again. Called
+  // from any thread, without locks.
+  std::function<void(const std::vector<std::string>& users, const Result<void>& mounted)> replaced =
+      [](const std::vector<std::string>&, const Result<void>&) {};
 };
 
 struct MountRequest {
@@ -49,7 +55,7 @@ class Mounter {
                             const std::string& user);
   // The user needs none of its mounts any more; those that nobody uses are unmounted.
   void Release(const Context& ctx, const std::string& user);
-  // Unmounts everything.
+  // Unmounts everything; the last call.
   void Shutdown();
 
  private:
@@ -59,6 +65,9 @@ class Mounter {
     ProcessIdentity process;
     std::set<std::string> users;
     bool serving = false;
+    // Of a mount that cannot be made again.
+    Backoff backoff{{.initial = std::chrono::seconds(1), .maximum = std::chrono::seconds(30)}};
+    std::chrono::steady_clock::time_point retry_at;
   };
 
   Mounter(MounterOptions options, const Logger& log) : options_(std::move(options)), log_(log) {}
@@ -67,6 +76,7 @@ class Mounter {
   Result<void> WaitUntilServing(const Context& ctx, const Entry& entry) const;
   void Stop(Entry& entry);
   void Watch(const Context& ctx);
+  void LookAfter(const Context& ctx, Entry& entry);
   std::shared_ptr<Entry> Find(const std::string& id);
   std::vector<std::shared_ptr<Entry>> All();
   std::string PathOf(const std::string& id, const char* name) const;

@@ -34,7 +34,11 @@ class MounterTest : public ::testing::Test {
     MounterOptions options;
     options.program = dir_->File("program");
     options.directory = dir_->path() + "/mounts";
-    options.look = std::chrono::milliseconds(20);
+    options.look = look_;
+    options.replaced = [this](const std::vector<std::string>& users, const Result<void>& mounted) {
+      const MutexLock lock(mutex_);
+      for (const std::string& user : users) told_.push_back(user + (mounted ? "" : " failed"));
+    };
     options.is_mounted = [](const std::string& path) {
       return std::filesystem::exists(path + "/mounted");
     };
@@ -44,16 +48,23 @@ class MounterTest : public ::testing::Test {
     mounter_ = *std::move(mounter);
   }
   bool Mounted() { return std::filesystem::exists(dir_->path() + "/mounts/a/fs/mounted"); }
+  std::vector<std::string> Told() {
+    const MutexLock lock(mutex_);
+    return told_;
+  }
   std::string Said() { return ReadFile(dir_->path() + "/mounts/said").value_or(""); }
   std::optional<ProcessIdentity> Process() {
     return ReadProcess(dir_->path() + "/mounts/a/process");
   }
 
+  std::chrono::milliseconds look_{20};
   const Context ctx_ = Context::Background();
   const MountRequest request_{
       .id = "a", .meta_url = "redis://:pw@host/1", .read_only = true, .options = "cache-size=1"};
   Result<TempDir> dir_ = TempDir::Create();
   Logger log_{LogLevel::kOff};
+  Mutex mutex_;
+  std::vector<std::string> told_ GUARDED_BY(mutex_);
   std::unique_ptr<Mounter> mounter_;
 };
 
@@ -91,16 +102,30 @@ TEST_F(MounterTest, TheNextOneTakesUpWhatRuns) {
 
 TEST_F(MounterTest, AProcessThatEndsIsStartedAgain) {
   ASSERT_OK(mounter_->Mount(ctx_, request_, "pod-1"));
+  ASSERT_OK(mounter_->Mount(ctx_, request_, "pod-2"));
   const pid_t pid = Process()->pid;
   ::kill(pid, SIGKILL);
-  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(30);
-  while (std::chrono::steady_clock::now() < end) {
-    const auto now = Process();
-    if (now && now->pid != pid && now->Alive()) break;
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  while (std::chrono::steady_clock::now() < end && Told().size() < 2)
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
-  }
+  EXPECT_EQ(Told(), (std::vector<std::string>{"pod-1", "pod-2"}));
   ASSERT_TRUE(Process());
   EXPECT_NE(Process()->pid, pid);
+  EXPECT_TRUE(Process()->Alive());
+}
+
+TEST_F(MounterTest, TheNextUserStartsItAgainForAll) {
+  look_ = std::chrono::hours(1);
+  Open();
+  ASSERT_OK(mounter_->Mount(ctx_, request_, "pod-1"));
+  const ProcessIdentity process = *Process();
+  ::kill(process.pid, SIGKILL);
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  while (std::chrono::steady_clock::now() < end && process.Alive())
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  ASSERT_OK(mounter_->Mount(ctx_, request_, "pod-2"));
+  EXPECT_NE(Process()->pid, process.pid);
+  EXPECT_EQ(Told(), std::vector<std::string>{"pod-1"});
 }
 
 }  // namespace

@@ -13,14 +13,22 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "integration/apiserver"))
 
-from standalone import OPERATOR, Standalone, wait_for  # noqa: E402
+from standalone import OPERATOR, Standalone, as_user, wait_for  # noqa: E402
 
 NS = "paddle-system"
+NOBODY = 65534
 # Reads the data set again and again until it is told to end, and counts.
 READER = """
 until test -e {end}; do
   test "$(cat /mnt/set/*.txt | wc -l)" = 40 || exit 7
   i=$((i + 1)); echo $i > {count}; sleep 0.05
+done
+"""
+# The same, but nothing that goes wrong ends it.
+PATIENT = """
+until test -e {end}; do
+  if test "$(cat /mnt/set/*.txt 2>/dev/null | wc -l)" = 40; then i=$((i + 1)); echo $i > {count}; fi
+  sleep 0.05
 done
 """
 
@@ -74,7 +82,50 @@ class KillMinusNine(unittest.TestCase):
         before = self.count()
         wait_for(lambda: self.count() > before + 2, what, 60)
 
-    def test_jobs_go_on(self):
+    def test_jobs_go_on_and_mounts_are_recovered(self):
+        self.jobs_go_on()
+        self.mounts_are_recovered()
+
+    def mounts_are_recovered(self):
+        """A mount process that dies is replaced, under pods that run on."""
+        (self.dir / "count").unlink()
+        body = pod("patient", PATIENT.format(end=self.dir / "ends-too", count=self.dir / "count"))
+        body["spec"]["volumes"] = [{"name": "samples", "persistentVolumeClaim": {"claimName": "set"}}]
+        body["spec"]["containers"][0]["volumeMounts"] = [{"name": "samples", "mountPath": "/mnt/set"}]
+        self.create(body)
+        self.grows("the pod reads its volume")
+        before = self.get("pod", "patient")["status"]["containerStatuses"][0]
+
+        process = self.mount_process()
+        os.kill(process, signal.SIGKILL)
+        process = self.mount_process(other_than=process)
+        self.grows("it reads on after its mount process was killed")
+        wait_for(lambda: self.remounted("patient"), "an event names the volume", 60)
+
+        self.server.stop(signal.SIGKILL)
+        os.kill(process, signal.SIGKILL)
+        self.server.start()
+        self.mount_process(other_than=process)
+        self.grows("it reads on after standalone and its mount process were killed")
+        after = self.get("pod", "patient")["status"]["containerStatuses"][0]
+        self.assertEqual((after["restartCount"], after["state"]), (before["restartCount"], before["state"]))
+        (self.dir / "ends-too").touch()
+        self.wait_phase("pod", "patient", "Succeeded")
+
+    def mount_process(self, other_than=None):
+        """The PID of the one mount process there is."""
+        def found():
+            files = list(pathlib.Path(self.server.dir, "data/node/mounts").glob("*/process"))
+            pids = [int(file.read_text().split()[0]) for file in files]
+            return pids[0] if len(pids) == 1 and pids[0] != other_than else None
+        return wait_for(found, "there is one mount process", 60)
+
+    def remounted(self, name):
+        events = json.loads(self.server.kubectl("get", "events", "-n", NS, "-o", "json",
+                                                "--field-selector", f"involvedObject.name={name}"))["items"]
+        return [e for e in events if e["type"] == "Warning" and e["reason"] == "VolumeRemounted" and '"samples"' in e["message"]]
+
+    def jobs_go_on(self):
         secret = {"name": "set", "storage": "file", "bucket": f"{self.dir}/objects/",
                   "metaurl": f"sqlite3://{self.dir}/volume.db"}
         reader = {"name": "main", "image": "none",
@@ -156,9 +207,7 @@ class OneClearLine(unittest.TestCase):
         return line
 
     def as_nobody(self, *words):
-        """Through a descriptor: the programs may lie where that user may not look."""
-        line = " ".join(["exec", "/proc/self/fd/9", "standalone", *words])
-        return ["bash", "-c", f"exec 9<{OPERATOR}; exec setpriv --reuid=65534 --regid=65534 --clear-groups bash -c '{line}'"]
+        return as_user(NOBODY, [OPERATOR, "standalone", *words])
 
     def test_a_directory_that_cannot_be_written(self):
         pathlib.Path(self.dir, "file").touch()
@@ -169,11 +218,37 @@ class OneClearLine(unittest.TestCase):
         self.assertEqual(len(done.stderr.strip().splitlines()), 1, done.stderr)
 
     def test_not_root(self):
-        os.chown(self.dir, 65534, 65534)
-        line = self.warned(self.as_nobody("--data-dir", f"{self.dir}/data"), cwd="/")
-        self.assertIn("not root", line)
-        self.assertIn("sudo", line)
+        """It says what cannot be done, and does the rest: pods, each at an address of its own."""
+        os.chown(self.dir, NOBODY, NOBODY)
         self.assertIn("need root", self.said_by_nobody("--network", "namespaces"))
+        server = Standalone("--nodes=2", user=NOBODY)
+        try:
+            lines = server.output().splitlines()
+            self.assertEqual(len(lines), 1, lines)
+            self.assertIn("not root", lines[0])
+            self.assertIn("sudo", lines[0])
+            serve = "import os, socket; s = socket.create_server((os.environ['IP'], 8080)); print('serves', flush=True); s.accept()"
+            volume = pod("volume", "true")
+            volume["spec"]["volumes"] = [{"name": "v", "emptyDir": {}}]
+            volume["spec"]["containers"][0]["volumeMounts"] = [{"name": "v", "mountPath": "/v"}]
+            for body in (pod("a", f'exec python3 -c "{serve}"'), pod("b", f'exec python3 -c "{serve}"'), volume):
+                body["spec"]["containers"][0]["env"] = [{"name": "IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}}]
+                server.kubectl("create", "-f", "-", stdin=json.dumps(body))
+
+            def get(name):
+                return json.loads(server.kubectl("get", "pod", name, "-n", NS, "-o", "json"))["status"]
+            for name in ("a", "b"):
+                wait_for(lambda: server.kubectl("logs", name, "-n", NS, check=False).stdout == "serves\n",
+                         lambda: f"{name} serves: {get(name)}", 60)
+            addresses = {get(name)["podIP"] for name in ("a", "b")}
+            self.assertEqual(len(addresses), 2, "the same port at two addresses")
+            self.assertTrue(all(each.startswith("127.") for each in addresses), addresses)
+            why = wait_for(lambda: server.kubectl("get", "events", "-n", NS, "-o", "jsonpath={.items[*].message}",
+                                                  "--field-selector=involvedObject.name=volume,type=Warning"), "an event", 60)
+            self.assertIn("run the node as root", why)
+            self.assertEqual(server.kubectl("exec", "a", "-n", NS, "--", "id", "-u").strip(), str(NOBODY))
+        finally:
+            server.close()
 
     def said_by_nobody(self, *words):
         done = subprocess.run(self.as_nobody("--data-dir", f"{self.dir}/data", *words), capture_output=True, text=True,
@@ -206,7 +281,7 @@ class OneClearLine(unittest.TestCase):
         subprocess.run(["mount", "-t", "tmpfs", "-o", "size=12m", "t", self.dir], check=True)
         try:
             server = Standalone.__new__(Standalone)
-            server.dir, server.flags, server.program = self.dir, ("--api-only",), None
+            server.dir, server.flags, server.program, server.user = self.dir, ("--api-only",), None, None
             server.start()
             ballast = pathlib.Path(self.dir, "ballast")
             with open(ballast, "wb") as file:

@@ -41,10 +41,12 @@ Result<std::unique_ptr<Agent>> Agent::Create(const Context& ctx, AgentOptions op
   KubeletOptions& kubelet = options.kubelet;
   if (kubelet.nodes.size() > 1) kubelet.logical_root = kubelet.data_dir + "/nodes";
   if (kubelet.namespaces) {
-    ASSIGN_OR_RETURN(agent->mounter_,
-                     mounter::Mounter::Create({.program = ProgramBeside(options.mount_program),
-                                               .directory = kubelet.data_dir + "/mounts"},
-                                              log));
+    mounter::MounterOptions mounts{.program = ProgramBeside(options.mount_program),
+                                   .directory = kubelet.data_dir + "/mounts"};
+    mounts.replaced = [a = agent.get()](const auto& pods, const Result<void>& mounted) {
+      a->kubelet_->MountReplaced(pods, mounted);  // there are no users before it
+    };
+    ASSIGN_OR_RETURN(agent->mounter_, mounter::Mounter::Create(std::move(mounts), log));
     agent->claims_ = std::make_unique<Claims>(client, *agent->mounter_, kubelet.logical_root);
     kubelet.claims = agent->claims_.get();
   }

@@ -97,7 +97,7 @@ Result<HostVolume> Claims::Mount(const Context& ctx, const PodSpec& pod, const s
                         ? source.options
                         : WithCachePrefix(source.options, logical_root_ + "/" + pod.node_name);
   ASSIGN_OR_RETURN(const std::string path, mounter_.Mount(ctx, request, pod.metadata.uid));
-  return HostVolume{path, read_only};
+  return HostVolume{path, read_only, true};
 }
 
 void Claims::Release(const Context& ctx, const std::string& pod_uid) {

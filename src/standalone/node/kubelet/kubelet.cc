@@ -207,6 +207,20 @@ std::optional<std::string> Kubelet::FindPod(const ObjectKey& key) const {
   return pod->metadata.uid;
 }
 
+void Kubelet::MountReplaced(const std::vector<std::string>& pods, const Result<void>& mounted) {
+  for (const auto& pod : pods_.List()) {
+    if (std::find(pods.begin(), pods.end(), pod->metadata.uid) == pods.end()) continue;
+    if (!mounted) {
+      events_.Record(kube::ReferenceTo(kube::kPods, pod->Key(), pod->metadata.uid),
+                     kube::EventType::kWarning, "FailedMount",
+                     "The mount process of a volume has ended, and another one could not be "
+                     "started: " +
+                         mounted.error().message());
+    }
+    controller_.Add(pod->Key());
+  }
+}
+
 void Kubelet::FindOrphans() {
   for (const PodRecord& record : ReadRecords(options_.data_dir)) {
     const auto pod = pods_.Get(record.key);

@@ -50,6 +50,8 @@ class Kubelet final : public kube::Reconciler {
 
   // Before AddTo: where logs and exec are served.
   void SetEndpoint(std::uint16_t port) { registration_->SetEndpoint(port); }
+  // A volume of these pods (by UID) had to be mounted again; see MounterOptions.
+  void MountReplaced(const std::vector<std::string>& pods, const Result<void>& mounted);
   // The UID of a pod of this agent, or nullopt.
   std::optional<std::string> FindPod(const kube::ObjectKey& key) const;
 

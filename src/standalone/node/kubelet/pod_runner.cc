@@ -105,6 +105,7 @@ Result<std::optional<Clock::Duration>> PodRunner::Sync(const Context& ctx, const
   }
   RETURN_IF_ERROR(EnsureNetwork(ctx, pod));
   if (!EnsureVolumes(ctx, pod)) return again_;
+  RefreshMounts(ctx, pod);
   if (RunInitContainers(ctx, pod)) {
     for (std::size_t i = 0; i < containers_.size(); ++i)
       RunContainer(ctx, pod, pod.containers[i], *containers_[i], pod.restart);
@@ -226,7 +227,7 @@ void PodRunner::RunContainer(const Context& ctx, const PodSpec& pod, const Conta
       }
     }
   }
-  StartContainer(ctx, pod, spec, container);
+  if (MountsAlive(container)) StartContainer(ctx, pod, spec, container);
 }
 
 Result<ShimSpec> PodRunner::ShimFor(const Context& ctx, const PodSpec& pod,

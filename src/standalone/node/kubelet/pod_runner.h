@@ -78,6 +78,12 @@ class PodRunner {
   Result<void> EnsureNetwork(const Context& ctx, const PodSpec& pod);
   // False if they are not there yet; the containers say so.
   bool EnsureVolumes(const Context& ctx, const PodSpec& pod);
+  // Running containers get what is mounted at their volumes now.
+  void RefreshMounts(const Context& ctx, const PodSpec& pod);
+  void RefreshMounts(const Context& ctx, const ContainerSpec& spec,
+                     const ContainerRunner& container, const std::vector<std::string>& paths);
+  // False while what is mounted for the container is dead; it waits then.
+  bool MountsAlive(ContainerRunner& container);
   // False while one is not done.
   bool RunInitContainers(const Context& ctx, const PodSpec& pod);
   void RunContainer(const Context& ctx, const PodSpec& pod, const ContainerSpec& spec,

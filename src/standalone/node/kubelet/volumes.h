@@ -13,6 +13,7 @@ namespace paddleop::standalone::node {
 struct HostVolume {
   std::string path;
   bool read_only = false;
+  bool by_process = false;  // mounted at `path` by a process, which may be replaced
 };
 using HostVolumes = std::map<std::string, HostVolume, std::less<>>;
 

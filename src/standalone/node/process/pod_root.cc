@@ -12,9 +12,9 @@
 #include <filesystem>
 #include <memory>
 #include <set>
-#include <sstream>
 
 #include "base/posix.h"
+#include "standalone/node/process/mount_table.h"
 
 namespace paddleop::standalone::node {
 namespace {
@@ -112,30 +112,49 @@ void Remember(const std::string& path, std::set<dev_t>& own) {
   if (::stat(path.c_str(), &st) == 0) own.insert(st.st_dev);
 }
 
-Result<void> MakeMountPoint(const BindMount& mount, std::set<dev_t>& own) {
+// What kind of thing is mounted: a directory or a file?
+Result<bool> IsDirectory(const std::string& source) {
   std::error_code error;
-  const bool directory = fs::is_directory(mount.source, error);
-  if (error || !fs::exists(mount.source, error)) {
-    return Fail(Code::kNotFound, "volume source {} does not exist", mount.source);
+  const bool directory = fs::is_directory(source, error);
+  if (error || !fs::exists(source, error)) {
+    return Fail(Code::kNotFound, "volume source {} does not exist", source);
   }
-  if (fs::exists(mount.target, error)) return {};
-  const std::string ancestor = ExistingAncestor(mount.target);
+  return directory;
+}
+
+Result<void> MakeMountPoint(const std::string& target, bool directory, std::set<dev_t>& own) {
+  std::error_code error;
+  if (fs::exists(target, error)) return {};
+  const std::string ancestor = ExistingAncestor(target);
   if (!fs::is_directory(ancestor, error)) {
-    return Fail(Code::kNotDirectory, "mount path {}: {} is no directory", mount.target, ancestor);
+    return Fail(Code::kNotDirectory, "mount path {}: {} is no directory", target, ancestor);
   }
   if (!IsOwn(ancestor, own)) {
     RETURN_IF_ERROR(OwnDirectory(ancestor));
     Remember(ancestor, own);
   }
-  if (directory) return MakeDirectories(mount.target);
-  RETURN_IF_ERROR(MakeDirectories(fs::path(mount.target).parent_path().string()));
-  return MakeFile(mount.target);
+  if (directory) return MakeDirectories(target);
+  RETURN_IF_ERROR(MakeDirectories(fs::path(target).parent_path().string()));
+  return MakeFile(target);
+}
+
+Result<void> MakeReadOnly(const BindMount& mount) {
+  if (!mount.read_only) return {};
+  return Mount("none", mount.target, nullptr, MS_BIND | MS_REMOUNT | MS_RDONLY);
 }
 
 Result<void> Bind(const BindMount& mount) {
   RETURN_IF_ERROR(Mount(mount.source, mount.target, nullptr, MS_BIND | MS_REC));
-  if (!mount.read_only) return {};
-  return Mount("none", mount.target, nullptr, MS_BIND | MS_REMOUNT | MS_RDONLY);
+  return MakeReadOnly(mount);
+}
+
+Result<void> Attach(const MountTree& tree) {
+  const std::string& target = tree.mount.target;
+  if (::move_mount(tree.tree.get(), "", AT_FDCWD, target.c_str(), MOVE_MOUNT_F_EMPTY_PATH) != 0) {
+    return ErrnoFail("mount {} at {}", tree.mount.source, target);
+  }
+  RETURN_IF_ERROR(Mount("none", target, nullptr, MS_REC | MS_SLAVE));
+  return MakeReadOnly(tree.mount);
 }
 
 // Takes away what is mounted below the agent's directory: held here, another pod's network or
@@ -144,12 +163,8 @@ void HideOthers(const std::string& data_dir) {
   const auto text = ReadFile("/proc/self/mountinfo");
   if (!text) return;
   std::vector<std::string> points;
-  std::istringstream lines(*text);
-  for (std::string line; std::getline(lines, line);) {
-    std::istringstream words(line);
-    std::string word;
-    for (int i = 0; i < 5; ++i) words >> word;  // the fifth is the mount point
-    if (word.starts_with(data_dir + "/")) points.push_back(word);
+  for (MountedAt& mount : ParseMountTable(*text)) {
+    if (mount.path.starts_with(data_dir + "/")) points.push_back(std::move(mount.path));
   }
   std::reverse(points.begin(), points.end());
   for (const std::string& point : points) ::umount2(point.c_str(), MNT_DETACH);
@@ -180,10 +195,35 @@ Result<void> EnterPodRoot(const ShimSpec& spec) {
     return a.target.size() < b.target.size();
   });
   for (const BindMount& mount : mounts) {
-    RETURN_IF_ERROR(MakeMountPoint(mount, own));
+    ASSIGN_OR_RETURN(const bool directory, IsDirectory(mount.source));
+    RETURN_IF_ERROR(MakeMountPoint(mount.target, directory, own));
     RETURN_IF_ERROR(Bind(mount));
   }
   HideOthers(spec.data_dir);
+  return {};
+}
+
+Result<MountTree> OpenMountTree(const BindMount& mount) {
+  ASSIGN_OR_RETURN(const bool directory, IsDirectory(mount.source));
+  UniqueFd tree(::open_tree(AT_FDCWD, mount.source.c_str(),
+                            OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_RECURSIVE));
+  if (!tree.valid()) return ErrnoFail("take a mount of {}", mount.source);
+  return MountTree{mount, std::move(tree), directory};
+}
+
+Result<void> ReplaceMounts(const std::vector<MountTree>& trees) {
+  for (auto tree = trees.rbegin(); tree != trees.rend(); ++tree) {
+    // More than one where something had to be made inside of it. What else was there is covered by
+    // what comes now.
+    for (int i = 0; i < 16; ++i) {
+      if (::umount2(tree->mount.target.c_str(), MNT_DETACH) != 0) break;
+    }
+  }
+  std::set<dev_t> own;
+  for (const MountTree& tree : trees) {
+    RETURN_IF_ERROR(MakeMountPoint(tree.mount.target, tree.directory, own));
+    RETURN_IF_ERROR(Attach(tree));
+  }
   return {};
 }
 

@@ -12,14 +12,15 @@
 
 #include <cerrno>
 #include <chrono>
-#include <cstring>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "base/posix.h"
 #include "standalone/node/process/log_file.h"
 #include "standalone/node/process/pod_root.h"
 #include "standalone/node/process/process_files.h"
+#include "standalone/node/process/remount.h"
 #include "standalone/node/process/shim_exec.h"
 #include "standalone/node/process/shim_spec.h"
 
@@ -263,9 +264,11 @@ int RunExec() {
 
 void ShimMain(int argc, char** argv) {
   if (argc != 2) return;
-  const bool shim = std::strcmp(argv[1], kShimCommand) == 0;
-  if (!shim && std::strcmp(argv[1], kExecCommand) != 0) return;
-  const int code = shim ? RunShim() : RunExec();
+  const std::string_view name = argv[1];
+  if (name != kShimCommand && name != kExecCommand && name != kRemountCommand) return;
+  const int code = name == kShimCommand   ? RunShim()
+                   : name == kExecCommand ? RunExec()
+                                          : RemountMain(ReadAll(0));
   // Nothing may run after this: a child's PID namespace is not the process's own by now, and what
   // a sanitized build does at its end waits for threads that it cannot start there.
   ::_exit(code);

@@ -7,6 +7,7 @@ namespace paddleop::standalone::node {
 // Names under which a program that can be a shim must call ShimMain: argv[1].
 inline constexpr char kShimCommand[] = "pod-process";
 inline constexpr char kExecCommand[] = "pod-exec";
+inline constexpr char kRemountCommand[] = "pod-remount";
 
 // Is this program started as a shim or as its companion? Then it does that work and ends; otherwise
 // this returns. Call it before anything else; single-threaded.

@@ -75,7 +75,9 @@ std::string WorkingDirectoryOf(pid_t pid) {
   return n > 0 ? std::string(buffer, static_cast<std::size_t>(n)) : "/";
 }
 
-Result<void> JoinNamespaces(pid_t pid) {
+}  // namespace
+
+Result<void> JoinContainer(pid_t pid) {
   // All are opened first: after the mount namespace /proc is another one.
   std::vector<std::pair<UniqueFd, int>> spaces;
   constexpr std::pair<const char*, int> kSpaces[] = {
@@ -93,8 +95,6 @@ Result<void> JoinNamespaces(pid_t pid) {
   if (::fchdir(root.get()) != 0 || ::chroot(".") != 0) return ErrnoFail("enter the container");
   return {};
 }
-
-}  // namespace
 
 Status ExecCommand(const std::vector<std::string>& argv, const Environment& env,
                    const std::string& cwd) {
@@ -123,7 +123,7 @@ int ExecInContainer(const ExecSpec& spec) {
   const std::string cwd = WorkingDirectoryOf(command);
   if (spec.tty) env.emplace_back("TERM", "xterm");
   if (spec.namespaces) {
-    if (auto joined = JoinNamespaces(spec.pid); !joined) {
+    if (auto joined = JoinContainer(spec.pid); !joined) {
       std::cerr << joined.error().message() << "\n";
       return kNotRunnable;
     }

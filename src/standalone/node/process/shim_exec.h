@@ -1,5 +1,7 @@
 #pragma once
 
+#include <sys/types.h>
+
 #include <string>
 #include <utility>
 #include <vector>
@@ -14,6 +16,10 @@ namespace paddleop::standalone::node {
 Status ExecCommand(const std::vector<std::string>& argv,
                    const std::vector<std::pair<std::string, std::string>>& env,
                    const std::string& cwd);
+
+// Enters the namespaces and the root of the container with this first process. Its PIDs are for our
+// children only.
+Result<void> JoinContainer(pid_t pid);
 
 // Runs a command where a container's first process runs, with its environment and working
 // directory, and returns its exit code. Standard input and output are ours.

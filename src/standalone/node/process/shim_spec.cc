@@ -18,19 +18,39 @@ Result<T> ReadText(std::string_view text, const Fill& fill) {
   }
 }
 
+Json MountsJson(const std::vector<BindMount>& mounts) {
+  Json out = Json::array();
+  for (const BindMount& mount : mounts)
+    out.push_back({mount.source, mount.target, mount.read_only});
+  return out;
+}
+
+std::vector<BindMount> MountsFrom(const Json& json) {
+  std::vector<BindMount> out;
+  for (const Json& mount : json) {
+    out.push_back(
+        {mount.at(0).get<std::string>(), mount.at(1).get<std::string>(), mount.at(2).get<bool>()});
+  }
+  return out;
+}
+
 }  // namespace
 
 std::string ToText(const ShimSpec& spec) {
   Json env = Json::array();
   for (const auto& [name, value] : spec.env) env.push_back({name, value});
-  Json mounts = Json::array();
-  for (const BindMount& mount : spec.mounts)
-    mounts.push_back({mount.source, mount.target, mount.read_only});
-  const Json json = {
-      {"argv", spec.argv},           {"env", std::move(env)},      {"cwd", spec.cwd},
-      {"directory", spec.directory}, {"logLimit", spec.log_limit}, {"namespaces", spec.namespaces},
-      {"network", spec.network},     {"hostname", spec.hostname},  {"hosts", spec.hosts_file},
-      {"mounts", std::move(mounts)}, {"dataDir", spec.data_dir},   {"stage", spec.stage}};
+  const Json json = {{"argv", spec.argv},
+                     {"env", std::move(env)},
+                     {"cwd", spec.cwd},
+                     {"directory", spec.directory},
+                     {"logLimit", spec.log_limit},
+                     {"namespaces", spec.namespaces},
+                     {"network", spec.network},
+                     {"hostname", spec.hostname},
+                     {"hosts", spec.hosts_file},
+                     {"mounts", MountsJson(spec.mounts)},
+                     {"dataDir", spec.data_dir},
+                     {"stage", spec.stage}};
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
@@ -47,12 +67,21 @@ Result<ShimSpec> ShimSpecFromText(std::string_view text) {
     json.at("network").get_to(out.network);
     json.at("hostname").get_to(out.hostname);
     json.at("hosts").get_to(out.hosts_file);
-    for (const Json& mount : json.at("mounts")) {
-      out.mounts.push_back({mount.at(0).get<std::string>(), mount.at(1).get<std::string>(),
-                            mount.at(2).get<bool>()});
-    }
+    out.mounts = MountsFrom(json.at("mounts"));
     json.at("dataDir").get_to(out.data_dir);
     json.at("stage").get_to(out.stage);
+  });
+}
+
+std::string ToText(const RemountSpec& spec) {
+  const Json json = {{"pid", spec.pid}, {"mounts", MountsJson(spec.mounts)}};
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+Result<RemountSpec> RemountSpecFromText(std::string_view text) {
+  return ReadText<RemountSpec>(text, [](const Json& json, RemountSpec& out) {
+    json.at("pid").get_to(out.pid);
+    out.mounts = MountsFrom(json.at("mounts"));
   });
 }
 

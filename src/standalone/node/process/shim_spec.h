@@ -50,6 +50,15 @@ struct ExecSpec {
   std::vector<std::string> argv;
 };
 
+// Mounts of a container to be made again from what is at their sources now.
+struct RemountSpec {
+  int pid = 0;  // the container's first process
+  std::vector<BindMount> mounts;
+};
+
+std::string ToText(const RemountSpec& spec);
+Result<RemountSpec> RemountSpecFromText(std::string_view text);
+
 std::string ToText(const ExecSpec& spec);
 Result<ExecSpec> ExecSpecFromText(std::string_view text);
 
