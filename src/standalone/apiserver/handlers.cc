@@ -231,7 +231,7 @@ Handlers::Response Handlers::DeleteAll(const net::ServerRequest& request,
   ASSIGN_OR_RETURN(const DeleteRequest wish, ReadDeleteRequest(request));
   ASSIGN_OR_RETURN(const ListQuery query, ReadListQuery(request, *path.kind, ""));
   if (path.kind->type.namespaced && path.ns.empty()) return MethodNotAllowed();
-  const auto all = parts_.objects->store().List(*path.kind, path.ns);
+  const auto all = parts_.objects->List(*path.kind, path.ns);
   std::string items;
   for (const ObjectPtr& object : all.objects) {
     if (!query.selects(*object)) continue;

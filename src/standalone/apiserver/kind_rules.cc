@@ -157,15 +157,6 @@ void CheckVolume(const Json& object, std::vector<Cause>& out) {
   if (!source) out.push_back(Required("spec", "must specify a volume type"));
 }
 
-void CheckEvent(const Json& object, std::vector<Cause>& out) {
-  const std::string about = TextAt(object, "involvedObject.namespace");
-  const std::string ns = TextAt(object, "metadata.namespace");
-  if (about != ns && !(about.empty() && ns == "default")) {
-    out.push_back(
-        InvalidValue("involvedObject.namespace", Quoted(about), "does not match event.namespace"));
-  }
-}
-
 }  // namespace
 
 void CheckBuiltin(const Kind& kind, const Json& object, const Json* before,
@@ -189,7 +180,7 @@ void CheckBuiltin(const Kind& kind, const Json& object, const Json* before,
   } else if (name == "PersistentVolume") {
     CheckVolume(object, out);
   } else if (name == "Event") {
-    CheckEvent(object, out);
+    CheckEvent(kind, object, before, out);
   }
 }
 

@@ -63,6 +63,21 @@ Kind Events() {
   return out;
 }
 
+// The same objects, as newer clients' recorders write them.
+Kind EventsOfEvents() {
+  Kind out;
+  out.type = {"events.k8s.io", "v1", "events", "Event", true};
+  out.singular = "event";
+  out.short_names = {"ev"};
+  out.schema = "io.k8s.api.events.v1.Event";
+  out.selectable = {"regarding.kind",       "regarding.namespace",
+                    "regarding.name",       "regarding.uid",
+                    "regarding.apiVersion", "regarding.resourceVersion",
+                    "regarding.fieldPath",  "reason",
+                    "reportingController",  "type"};
+  return out;
+}
+
 Kind StatefulSets() {
   Kind out;
   out.type = {"apps", "v1", "statefulsets", "StatefulSet", true};
@@ -126,12 +141,18 @@ std::vector<Kind> MakeKinds() {
   all.back().categories = {"all"};
   all.back().selectable = {"spec.clusterIP", "spec.type"};
   all.push_back(StatefulSets());
+  all.push_back(EventsOfEvents());
   all.push_back(Leases());
   all.push_back(Definitions());
   all.push_back(Ours(api::PaddleJob::kType, "paddlejob", {"pdj"}));
   all.push_back(Ours(api::SampleJob::kType, "samplejob", {}));
   all.push_back(Ours(api::SampleSet::kType, "sampleset", {}));
-  for (std::size_t i = 0; i < all.size(); ++i) all[i].id = i;
+  std::size_t events = 0;
+  while (all[events].type.kind != "Event") ++events;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    all[i].id = i;
+    all[i].stored_id = all[i].type.kind == "Event" ? events : i;
+  }
   return all;
 }
 
@@ -175,6 +196,8 @@ const Kind* FindKindByName(std::string_view full_name) {
   }
   return nullptr;
 }
+
+const Kind& StoredKind(const Kind& kind) { return Kinds()[kind.stored_id]; }
 
 const Kind& CoreKind(std::string_view name) {
   for (const Kind& kind : Kinds()) {

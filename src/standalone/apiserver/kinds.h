@@ -21,7 +21,8 @@ struct Subresource {
 };
 
 struct Kind {
-  std::size_t id = 0;  // its place in the table
+  std::size_t id = 0;         // its place in the table
+  std::size_t stored_id = 0;  // of the kind whose objects these are; its own but for one
   api::ResourceType type;
   std::string_view singular;
   std::vector<std::string_view> short_names;
@@ -39,12 +40,15 @@ struct Kind {
   // "Pod", "PaddleJob.batch.paddlepaddle.org"
   std::string FullKind() const;
   std::vector<std::string_view> Verbs() const;
+  // Another form of objects that are stored as another kind.
+  bool other_form() const { return stored_id != id; }
 };
 
 std::span<const Kind> Kinds();
 // Null if there is none.
 const Kind* FindKind(std::string_view group, std::string_view version, std::string_view plural);
 const Kind* FindKindByName(std::string_view full_name);
+const Kind& StoredKind(const Kind& kind);
 // The one with this kind name of the built-in core group: for our own use.
 const Kind& CoreKind(std::string_view kind);
 

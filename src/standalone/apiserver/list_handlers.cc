@@ -6,6 +6,7 @@
 #include <charconv>
 #include <random>
 
+#include "standalone/apiserver/event_forms.h"
 #include "standalone/apiserver/handlers.h"
 #include "standalone/apiserver/table.h"
 
@@ -50,6 +51,18 @@ std::string PlainList(const Kind& kind, const Pages::Page& page, const Json& met
   return out + "\n";
 }
 
+// Changes come in the form that is stored.
+void ShowInItsForm(WatchRequest& watch) {
+  const Kind* const kind = watch.kind;
+  if (!kind->other_form()) return;
+  watch.selects = [kind, inner = std::move(watch.selects)](const StoredObject& object) {
+    return inner(object.kind == kind ? object : *ShownAs(*kind, object));
+  };
+  watch.render = [kind, inner = std::move(watch.render)](const StoredObject& object) {
+    return inner(object.kind == kind ? object : *ShownAs(*kind, object));
+  };
+}
+
 }  // namespace
 
 Handlers::Response Handlers::List(const net::ServerRequest& request, const ResourcePath& path) {
@@ -57,7 +70,7 @@ Handlers::Response Handlers::List(const net::ServerRequest& request, const Resou
   if (query.watch) return Watch(request, path, std::move(query));
   Pages::Page page;
   if (query.continue_token.empty()) {
-    auto all = parts_.objects->store().List(*path.kind, path.ns);
+    auto all = parts_.objects->List(*path.kind, path.ns);
     if (query.selective) {
       std::erase_if(all.objects, [&](const ObjectPtr& object) { return !query.selects(*object); });
     }
@@ -88,7 +101,6 @@ Handlers::Response Handlers::List(const net::ServerRequest& request, const Resou
 
 Handlers::Response Handlers::Watch(const net::ServerRequest& request, const ResourcePath& path,
                                    ListQuery query) {
-  Store& store = parts_.objects->store();
   WatchRequest watch;
   watch.kind = path.kind;
   watch.ns = path.ns;
@@ -96,7 +108,7 @@ Handlers::Response Handlers::Watch(const net::ServerRequest& request, const Reso
   watch.end = std::chrono::steady_clock::now() + WatchTime(query.timeout_seconds);
   const bool from_now = query.resource_version.empty() || query.resource_version == "0";
   if (from_now || query.initial_events) {
-    auto all = store.List(*path.kind, path.ns);
+    auto all = parts_.objects->List(*path.kind, path.ns);
     watch.after = all.revision;
     if (query.selective) {
       std::erase_if(all.objects, [&](const ObjectPtr& object) { return !query.selects(*object); });
@@ -129,6 +141,7 @@ Handlers::Response Handlers::Watch(const net::ServerRequest& request, const Reso
       watch.render = [](const StoredObject& object) { return object.json; };
       break;
   }
+  ShowInItsForm(watch);
   net::ServerResponse response;
   response.headers.Set("Content-Type", type);
   response.stream = [hub = parts_.watches, wish = std::make_shared<WatchRequest>(std::move(watch))](

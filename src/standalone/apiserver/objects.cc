@@ -8,6 +8,7 @@
 #include "api/meta/time.h"
 #include "base/crypto.h"
 #include "standalone/apiserver/defaults.h"
+#include "standalone/apiserver/event_forms.h"
 #include "standalone/apiserver/internal/json_path.h"
 #include "standalone/apiserver/patch.h"
 #include "standalone/apiserver/validation.h"
@@ -86,9 +87,16 @@ std::string Objects::Now(std::int64_t later_seconds) const {
 }
 
 Answer<ObjectPtr> Objects::Get(const Kind& kind, const api::ObjectKey& key) const {
-  auto object = store_.Get(kind, key);
+  auto object = store_.Get(StoredKind(kind), key);
   if (object == nullptr) return NotFound(kind, key.name);
-  return object;
+  return ShownAs(kind, std::move(object));
+}
+
+Store::Snapshot Objects::List(const Kind& kind, const std::string& ns) const {
+  auto all = store_.List(StoredKind(kind), ns);
+  if (!kind.other_form()) return all;
+  for (ObjectPtr& object : all.objects) object = ShownAs(kind, std::move(object));
+  return all;
 }
 
 // Takes the object by its schema; says what has no place in it.
@@ -176,12 +184,12 @@ Answer<ObjectPtr> Objects::Create(const Kind& kind, const std::string& ns, Json 
   }
   const std::string name = TextAt(body, "metadata.name");
   if (options.dry_run) {
-    if (store_.Latest(kind, {ns, name}) != nullptr) return AlreadyExists(kind, name);
+    if (store_.Latest(StoredKind(kind), {ns, name}) != nullptr) return AlreadyExists(kind, name);
     auto made = MakeObject(kind, std::move(body), 0);
     return ObjectPtr(std::move(made));
   }
-  auto made = store_.Put(kind, nullptr, std::move(body));
-  if (made) return *std::move(made);
+  auto made = store_.Put(StoredKind(kind), nullptr, ToStored(kind, std::move(body)));
+  if (made) return ShownAs(kind, *std::move(made));
   if (IsAlreadyExists(made.error())) return AlreadyExists(kind, name);
   return Internal(made.error());
 }
@@ -233,8 +241,9 @@ Answer<ObjectPtr> Objects::Replace(const Kind& kind, const ObjectPtr& before, Js
                                    bool dry_run) {
   if (dry_run) return ObjectPtr(MakeObject(kind, std::move(after), before->revision));
   const bool free = before->deleting && !HasFinalizers(after) && !AwaitsGrace(kind, after);
-  auto written = free ? store_.Remove(before) : store_.Put(kind, before, std::move(after));
-  if (written) return *std::move(written);
+  auto written = free ? store_.Remove(before)
+                      : store_.Put(*before->kind, before, ToStored(kind, std::move(after)));
+  if (written) return ShownAs(kind, *std::move(written));
   if (IsConflict(written.error())) return ModifiedMeanwhile(kind, before->name);
   return Internal(written.error());
 }
@@ -243,12 +252,12 @@ Answer<ObjectPtr> Objects::Modify(const Kind& kind, const api::ObjectKey& key,
                                   std::string_view subresource, bool versioned,
                                   const WriteOptions& options, const Make& make) {
   for (int tries = 1;; ++tries) {
-    const ObjectPtr before = store_.Latest(kind, key);
+    const ObjectPtr before = store_.Latest(StoredKind(kind), key);
     if (before == nullptr) return NotFound(kind, key.name);
-    const Json current = ParseStored(before);
+    const Json current = FromStored(kind, ParseStored(before));
     ASSIGN_OR_RETURN(Json made, make(current));
     ASSIGN_OR_RETURN(Json after, Prepare(kind, subresource, current, std::move(made), options));
-    if (after == current) return before;
+    if (after == current) return ShownAs(kind, before);
     auto written = Replace(kind, before, std::move(after), options.dry_run);
     if (written || written.error().code != 409 || versioned || tries >= kMaxTries) return written;
   }
@@ -322,7 +331,7 @@ Answer<Objects::Deleted> Objects::Delete(const Kind& kind, const api::ObjectKey&
     return Forbidden(kind, key.name, "this namespace may not be deleted");
   }
   for (int tries = 1;; ++tries) {
-    const ObjectPtr before = store_.Latest(kind, key);
+    const ObjectPtr before = store_.Latest(StoredKind(kind), key);
     if (before == nullptr) return NotFound(kind, key.name);
     if (!request.uid.empty() && request.uid != before->uid) {
       return Conflict(
@@ -349,62 +358,17 @@ Answer<Objects::Deleted> Objects::Delete(const Kind& kind, const api::ObjectKey&
     }
     Json marked = MarkDeleted(kind, current, grace, request);
     const bool gone = !HasFinalizers(marked) && !AwaitsGrace(kind, marked);
-    if (request.dry_run) return Deleted{before, gone};
-    if (!gone && marked == current) return Deleted{before, false};
-    auto written = gone ? store_.Remove(before) : store_.Put(kind, before, std::move(marked));
-    if (written) return Deleted{*std::move(written), gone};
+    if (request.dry_run) return Deleted{ShownAs(kind, before), gone};
+    if (!gone && marked == current) return Deleted{ShownAs(kind, before), false};
+    // Who watches pods is told first that one is going, also where it goes at once.
+    const bool told = kind.type.kind == "Pod" && marked != current;
+    auto written = gone && !told ? store_.Remove(before)
+                                 : store_.Put(*before->kind, before, std::move(marked));
+    if (gone && told && written) written = store_.Remove(*written);
+    if (written) return Deleted{ShownAs(kind, *std::move(written)), gone};
     if (!IsConflict(written.error())) return Internal(written.error());
     if (tries >= kMaxTries) return ModifiedMeanwhile(kind, key.name);
   }
-}
-
-Answer<ObjectPtr> Objects::Change(const Kind& kind, const api::ObjectKey& key,
-                                  const std::function<bool(Json&)>& change) {
-  for (int tries = 1;; ++tries) {
-    const ObjectPtr before = store_.Latest(kind, key);
-    if (before == nullptr) return NotFound(kind, key.name);
-    Json object = ParseStored(before);
-    if (!change(object)) return before;
-    auto written = Replace(kind, before, std::move(object), false);
-    if (written || written.error().code != 409 || tries >= kMaxTries) return written;
-  }
-}
-
-Answer<ObjectPtr> Objects::RemoveNamespace(const ObjectPtr& space) {
-  auto removed = store_.Remove(space);
-  if (removed) return *std::move(removed);
-  return ModifiedMeanwhile(*space->kind, space->name);
-}
-
-Answer<ObjectPtr> Objects::Bind(const api::ObjectKey& key, const std::string& node,
-                                const std::string& uid) {
-  const Kind& pods = CoreKind("Pod");
-  std::string refused;
-  auto bound = Change(pods, key, [&](Json& pod) {
-    refused.clear();
-    if (!uid.empty() && uid != TextAt(pod, "metadata.uid")) {
-      refused = "the pod has another UID";
-    } else if (pod["metadata"].contains("deletionTimestamp")) {
-      refused = fmt::format("pod {} is being deleted, cannot be assigned to a host", key.name);
-    } else if (const std::string has = TextAt(pod, "spec.nodeName"); !has.empty()) {
-      refused = fmt::format("pod {} is already assigned to node {}", key.name, Quoted(has));
-    }
-    if (!refused.empty()) return false;
-    pod["spec"]["nodeName"] = node;
-    Json& conditions = pod["status"]["conditions"];
-    Json kept = Json::array();
-    for (const Json& condition : conditions.is_array() ? conditions : Json::array()) {
-      if (TextAt(condition, "type") != "PodScheduled") kept.push_back(condition);
-    }
-    kept.push_back({{"type", "PodScheduled"},
-                    {"status", "True"},
-                    {"lastProbeTime", nullptr},
-                    {"lastTransitionTime", Now()}});
-    conditions = std::move(kept);
-    return true;
-  });
-  if (bound && !refused.empty()) return Conflict(pods, key.name, refused);
-  return bound;
 }
 
 }  // namespace paddleop::standalone::apiserver

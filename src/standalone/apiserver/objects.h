@@ -43,6 +43,8 @@ class Objects {
   Objects(Store& store, const SchemaSet& schemas, Clock& clock);
 
   Answer<ObjectPtr> Get(const Kind& kind, const api::ObjectKey& key) const;
+  // All of them, or those of one namespace.
+  Store::Snapshot List(const Kind& kind, const std::string& ns) const;
   Answer<ObjectPtr> Create(const Kind& kind, const std::string& ns, api::Json body,
                            const WriteOptions& options);
   // `subresource` is "status" or empty.

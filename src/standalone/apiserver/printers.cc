@@ -61,8 +61,10 @@ Cells EventCells(const Json& o, WallTime now) {
   std::string last = last_time.empty() ? first : Since(last_time, now);
   const auto count = NumberAt(o, "count");
   std::string source = TextAt(o, "source.component");
-  if (const std::string host = TextAt(o, "source.host"); !host.empty()) source += ", " + host;
   if (source.empty()) source = TextAt(o, "reportingComponent");
+  std::string host = TextAt(o, "source.host");
+  if (host.empty()) host = TextAt(o, "reportingInstance");
+  if (!host.empty()) source += ", " + host;
   std::string kind = TextAt(o, "involvedObject.kind");
   std::transform(kind.begin(), kind.end(), kind.begin(),
                  [](unsigned char c) { return static_cast<char>(std::tolower(c)); });

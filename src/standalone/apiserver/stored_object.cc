@@ -20,7 +20,10 @@ const std::string& Placeholder() {
 }
 
 std::string SelectedValue(const Json& json, std::string_view field) {
-  if (field == "source" && json.contains("source")) return TextAt(json, "source.component");
+  if (field == "source") {
+    const std::string component = TextAt(json, "source.component");
+    return component.empty() ? TextAt(json, "reportingComponent") : component;
+  }
   const Json* value = ValueAt(json, field);
   if (value == nullptr)
     return field == "spec.hostNetwork" || field == "spec.unschedulable" ? "false" : "";

@@ -6,6 +6,7 @@
 
 #include "api/batch/crd.h"
 #include "api/meta/time.h"
+#include "standalone/apiserver/event_forms.h"
 #include "standalone/apiserver/internal/json_path.h"
 #include "standalone/apiserver/internal/printers.h"
 
@@ -61,7 +62,7 @@ Json Row(const Kind& kind, const StoredObject& object, RowObject with, WallTime 
       row["cells"].push_back(CustomCell(column, json, now));
     }
   } else {
-    row["cells"] = PrinterOf(kind).cells(json, now);
+    row["cells"] = PrinterOf(kind).cells(kind.other_form() ? ToStored(kind, json) : json, now);
   }
   if (with == RowObject::kMetadata) {
     row["object"] = {{"kind", "PartialObjectMetadata"},

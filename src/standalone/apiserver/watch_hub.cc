@@ -160,7 +160,7 @@ void WatchHub::Collect(Watch& watch) {
     if (changes->empty()) return;
     for (const Change& change : *changes) {
       watch.seen = change.object->revision;
-      if (change.object->kind != request.kind) continue;
+      if (change.object->kind->id != request.kind->stored_id) continue;
       if (!request.ns.empty() && change.object->ns != request.ns) continue;
       const bool now = change.type != ChangeType::kDeleted && request.selects(*change.object);
       const bool then = change.before != nullptr && request.selects(*change.before);

@@ -14,8 +14,9 @@ import urllib.error
 import urllib.request
 
 HERE = pathlib.Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parent / "operator"))
+sys.path[:0] = [str(HERE.parent / "operator"), str(HERE.parent / "node")]
 
+from agent import NodeAgent  # noqa: E402,F401
 from cluster import BIN, DATA, OPERATOR, ROOT, Cluster, wait_for  # noqa: E402,F401
 
 
