@@ -186,19 +186,32 @@ def experiment(options: argparse.Namespace, cluster: Standalone, python: str, di
 
 
 def to_try(cluster: Standalone, directory: pathlib.Path) -> str:
+    has_kubectl = shutil.which("kubectl") is not None
+    kubectl = "kubectl" if has_kubectl else str(cluster.operator)
+    commands = [
+        "get nodes -o wide",
+        "get pods -A -o wide",
+        f"describe sampleset {SET} -n {NAMESPACE}",
+        f"get samplejob -n {NAMESPACE}",
+        f"apply -f {ROOT}/tests/data/seeds-ps-demo.yaml",
+        f"get paddlejob -n {NAMESPACE} -w          # until it is Running; Ctrl-C ends the watch",
+        *([f"exec ps-demo-worker-0 -n {NAMESPACE} -- ls /mnt/{SET}"] if has_kubectl else []),
+        f"describe pod ps-demo-worker-0 -n {NAMESPACE}",
+        f"delete paddlejob ps-demo -n {NAMESPACE}"]
+    lines = "\n".join(f"  {kubectl} {command}" for command in commands)
     return f"""
 Still running, in {directory}. To try next:
 
   export KUBECONFIG={cluster.kubeconfig}
-  kubectl get nodes,pods -A -o wide
-  kubectl -n {NAMESPACE} describe sampleset {SET}
-  kubectl -n {NAMESPACE} apply -f {ROOT}/tests/data/seeds-data-demo.yaml
-  kubectl -n {NAMESPACE} get paddlejob -w
-  kubectl -n {NAMESPACE} logs {SET}-runtime-0
+{lines}
   less {ROOT}/docs/quickstart.md
 
-To stop it: kill {cluster.process.pid}
+{to_stop(cluster, directory)}
 """
+
+
+def to_stop(cluster: Standalone, directory: pathlib.Path) -> str:
+    return f"To stop it: kill {cluster.process.pid}; when it has ended: rm -r {directory}"
 
 
 def run(options: argparse.Namespace, directory: pathlib.Path) -> None:
@@ -216,6 +229,10 @@ def run(options: argparse.Namespace, directory: pathlib.Path) -> None:
         say(f"the page is {options.report}")
         if options.keep:
             print(to_try(cluster, directory))
+    except BaseException:
+        if options.keep:
+            say(f"still running, with its log in {cluster.log}. {to_stop(cluster, directory)}")
+        raise
     finally:
         if not options.keep:
             say("stopping everything")
