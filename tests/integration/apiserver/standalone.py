@@ -25,20 +25,29 @@ def kubectl_program():
     return pathlib.Path(path.stdout.strip()) / "kubectl"
 
 
+def as_user(user, command):
+    """The command, run by that user, through a descriptor: the programs may lie where that user may not look."""
+    line = " ".join(["exec", "/proc/self/fd/9", *map(str, command[1:])])
+    return ["bash", "-c", f"exec 9<{command[0]}; exec setpriv --reuid={user} --regid={user} --clear-groups bash -c '{line}'"]
+
+
 class Standalone:
     """A server with a data directory of its own; start() and kill() as often as one likes."""
 
-    def __init__(self, *flags):
+    def __init__(self, *flags, user=None):
         self.dir = tempfile.mkdtemp(prefix="standalone-")
         self.flags = flags
+        self.user = user
+        if user is not None:
+            os.chown(self.dir, user, user)
         self.program = kubectl_program()
         self.start()
 
     def start(self):
         self.log = open(pathlib.Path(self.dir) / "log", "a")
-        self.process = subprocess.Popen(
-            [OPERATOR, "standalone", "--data-dir", self.dir + "/data", *self.flags],
-            stdout=subprocess.PIPE, stderr=self.log, text=True)
+        command = [OPERATOR, "standalone", "--data-dir", self.dir + "/data", *self.flags]
+        self.process = subprocess.Popen(as_user(self.user, command) if self.user is not None else command,
+                                        stdout=subprocess.PIPE, stderr=self.log, text=True, cwd="/")
         line = self.process.stdout.readline()
         if not line.startswith("serving at "):
             raise AssertionError(f"standalone did not start: {line}{self.output()}")
