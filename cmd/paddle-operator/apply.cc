@@ -2,6 +2,7 @@
 #include <nlohmann/json.hpp>
 
 #include "api_client.h"
+#include "base/crypto.h"
 
 namespace paddleop::cmd {
 namespace {
@@ -11,6 +12,8 @@ using api::Json;
 // What the object was when it was last applied, so that a field taken out of the file is taken out
 // of the object; kubectl keeps it in the same place.
 constexpr char kLastApplied[] = "kubectl.kubernetes.io/last-applied-configuration";
+
+constexpr int kApplyTries = 10;
 
 // The merge patch that brings `live` to `wanted`; what is in neither `applied` nor `wanted` stays.
 Json Difference(const Json& applied, const Json& wanted, const Json& live) {
@@ -33,6 +36,37 @@ Json Difference(const Json& applied, const Json& wanted, const Json& live) {
   return patch;
 }
 
+// "created", "configured" or "unchanged". kConflict if somebody changed it between our look and our
+// patch: then nobody could say which of the last two it was.
+Result<std::string> CreateOrPatch(const Context& ctx, ApiClient& client, const std::string& path,
+                                  const std::string& name, const Json& object) {
+  const auto live = client.DoJson(ctx, {.target = path + "/" + UrlEncode(name)});
+  if (!live && !IsNotFound(live.error())) return std::unexpected(live.error());
+  if (!live) {
+    RETURN_IF_ERROR(client.Do(ctx, {.method = "POST",
+                                    .target = path + "?fieldValidation=Strict",
+                                    .body = api::DumpJson(object)}));
+    return "created";
+  }
+  Json applied = Json::object();
+  const Json annotations = live->at("metadata").value("annotations", Json::object());
+  if (annotations.contains(kLastApplied) && annotations[kLastApplied].is_string()) {
+    if (auto read = api::ParseJson(annotations[kLastApplied].get<std::string>())) applied = *read;
+  }
+  Json patch = Difference(applied, object, *live);
+  if (patch.empty()) return "unchanged";
+  const std::string version = live->at("metadata").value("resourceVersion", "");
+  patch["metadata"]["resourceVersion"] = version;
+  ASSIGN_OR_RETURN(
+      const Json after,
+      client.DoJson(ctx, {.method = "PATCH",
+                          .target = path + "/" + UrlEncode(name) + "?fieldValidation=Strict",
+                          .body = api::DumpJson(patch),
+                          .content_type = "application/merge-patch+json"}));
+  const bool same = after.at("metadata").value("resourceVersion", "") == version;
+  return same ? "unchanged" : "configured";
+}
+
 Result<std::string> ApplyOne(const Context& ctx, ApiClient& client, Json object) {
   ASSIGN_OR_RETURN(const ApiResource resource,
                    client.FindKind(ctx, object["apiVersion"], object["kind"]));
@@ -50,32 +84,12 @@ Result<std::string> ApplyOne(const Context& ctx, ApiClient& client, Json object)
   annotations_wanted.erase(kLastApplied);
   const std::string applied_text = api::DumpJson(object) + "\n";
   object["metadata"]["annotations"][kLastApplied] = applied_text;
-  const std::string label = resource.Label() + "/" + name;
-  const auto live = client.DoJson(ctx, {.target = ApiClient::Path(resource, ns, name)});
-  if (!live && !IsNotFound(live.error())) return std::unexpected(live.error());
-  if (!live) {
-    RETURN_IF_ERROR(
-        client.Do(ctx, {.method = "POST",
-                        .target = ApiClient::Path(resource, ns, "") + "?fieldValidation=Strict",
-                        .body = api::DumpJson(object)}));
-    return label + " created";
+  for (int tries = 1;; ++tries) {
+    auto done = CreateOrPatch(ctx, client, ApiClient::Path(resource, ns, ""), name, object);
+    if (done) return fmt::format("{}/{} {}", resource.Label(), name, *done);
+    if (!IsConflict(done.error()) || tries >= kApplyTries)
+      return std::unexpected(std::move(done).error());
   }
-  Json applied = Json::object();
-  const Json annotations = live->at("metadata").value("annotations", Json::object());
-  if (annotations.contains(kLastApplied) && annotations[kLastApplied].is_string()) {
-    if (auto read = api::ParseJson(annotations[kLastApplied].get<std::string>())) applied = *read;
-  }
-  Json patch = Difference(applied, object, *live);
-  if (patch.empty()) return label + " unchanged";
-  const std::string version = live->at("metadata").value("resourceVersion", "");
-  ASSIGN_OR_RETURN(
-      const Json after,
-      client.DoJson(ctx, {.method = "PATCH",
-                          .target = ApiClient::Path(resource, ns, name) + "?fieldValidation=Strict",
-                          .body = api::DumpJson(patch),
-                          .content_type = "application/merge-patch+json"}));
-  const bool same = after.at("metadata").value("resourceVersion", "") == version;
-  return label + (same ? " unchanged" : " configured");
 }
 
 }  // namespace

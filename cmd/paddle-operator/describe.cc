@@ -55,8 +55,9 @@ Result<void> Describe(const ClientFlags& flags) {
         client->DoJson(ctx, {.target = fmt::format("/api/v1/namespaces/{}/events?fieldSelector={}",
                                                    UrlEncode(ns), UrlEncode(about)),
                              .accept = kTableOnly}));
+    TableStyle style;
     std::cout << (events.value("rows", Json::array()).empty() ? "  <none>\n"
-                                                              : PrintTable(events, TableStyle{}))
+                                                              : PrintTable(events, style))
               << std::flush;
   }
   return {};

@@ -24,7 +24,7 @@ std::size_t Width(const std::string& text) {
 
 }  // namespace
 
-std::string PrintTable(const Json& table, const TableStyle& style) {
+std::string PrintTable(const Json& table, TableStyle& style) {
   std::vector<Line> lines(1);
   std::vector<std::size_t> shown;
   if (style.with_namespace) lines[0].emplace_back("NAMESPACE");
@@ -47,7 +47,7 @@ std::string PrintTable(const Json& table, const TableStyle& style) {
     for (const std::size_t i : shown) line.push_back(Cell(row.at("cells").at(i)));
     lines.push_back(std::move(line));
   }
-  std::vector<std::size_t> widths;
+  std::vector<std::size_t>& widths = style.widths;
   for (const Line& line : lines) {
     widths.resize(std::max(widths.size(), line.size()));
     for (std::size_t i = 0; i < line.size(); ++i) widths[i] = std::max(widths[i], Width(line[i]));

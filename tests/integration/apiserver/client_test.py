@@ -99,10 +99,12 @@ class Client(unittest.TestCase):
     def test_4_watch(self):
         watch = subprocess.Popen([OPERATOR, "get", "cm", "words", "-w", "--kubeconfig", self.server.kubeconfig],
                                  stdout=subprocess.PIPE, text=True)
-        self.assertIn("NAME", watch.stdout.readline())
+        header = watch.stdout.readline()
         self.assertIn("words", watch.stdout.readline())
         self.kubectl("patch", "cm", "words", "-p", '{"data":{"c":"4"}}')
-        self.assertEqual(watch.stdout.readline().split()[:2], ["words", "3"])
+        line = watch.stdout.readline()
+        self.assertEqual(line.split()[:2], ["words", "3"])
+        self.assertEqual(line.index(line.split()[2]), header.index("AGE"), "below its header")
         watch.kill()
         watch.wait()
         watch.stdout.close()
