@@ -29,6 +29,15 @@ endif()
 if(PADDLEOP_SANITIZE)
   target_compile_options(paddleop_compiler INTERFACE -fsanitize=${PADDLEOP_SANITIZE} -fno-sanitize-recover=all)
   target_link_options(paddleop_compiler INTERFACE -fsanitize=${PADDLEOP_SANITIZE})
+  if(PADDLEOP_SANITIZE MATCHES "undefined" AND NOT PADDLEOP_FUZZ)
+    # A null pointer ends the program anyway. With the check of alignment (which the fuzz preset keeps) it would make up
+    # four fifths of a program's data, 100 MB of it, and a fifth of the compile time.
+    target_compile_options(paddleop_compiler INTERFACE -fno-sanitize=null,alignment)
+  endif()
+  if(PADDLEOP_SANITIZE MATCHES "address")
+    # At a fixed address: every start would otherwise relocate what is left of that data.
+    target_link_options(paddleop_compiler INTERFACE -no-pie)
+  endif()
   if(PADDLEOP_SANITIZE MATCHES "thread" AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
     # Asio has fences, which the thread sanitizer does not follow; that alone is no error.
     target_compile_options(paddleop_compiler INTERFACE -Wno-tsan)
@@ -50,5 +59,5 @@ else()
     target_compile_options(paddleop_compiler INTERFACE -Wno-restrict)
   endif()
   target_link_options(paddleop_compiler INTERFACE
-    -Wl,-z,relro,-z,now -Wl,--gc-sections -static-libstdc++ -static-libgcc)
+    -Wl,-z,relro,-z,now -Wl,--gc-sections)
 endif()

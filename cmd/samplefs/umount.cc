@@ -13,7 +13,7 @@ namespace {
 struct UmountFlags {
   std::string directory;
   bool force = false;
-  std::int64_t timeout = 20;
+  std::int64_t timeout = 60;
 };
 
 // True once the process has ended.

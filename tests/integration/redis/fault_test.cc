@@ -74,7 +74,12 @@ TEST(RedisFaults, TooManyClients) {
   auto server = Server::Start({"--config", "maxclients 4"});
   ASSERT_OK(server);
   std::vector<std::unique_ptr<Connection>> held;
-  for (int i = 0; i < 4; ++i) held.push_back(server->Connect());
+  // The peer's own look at the server may not be over yet.
+  EXPECT_TRUE(paddleop::testing::WaitFor([&] {
+    auto connection = Connection::Open(Soon(), server->options().connection);
+    if (connection) held.push_back(*std::move(connection));
+    return held.size() == 4;
+  }));
   EXPECT_CODE(Connection::Open(Soon(), server->options().connection), Code::kUnavailable);
   // A pool waits until there is room.
   auto pool = server->MakePool();
@@ -93,7 +98,7 @@ TEST(RedisFaults, APausedServerMeansDeadlineAndRecovery) {
   server->Command("pause redis");
 
   const auto start = std::chrono::steady_clock::now();
-  const auto reply = pool->Call(Context::Background().WithTimeout(200ms), {"INCR", "k"});
+  const auto reply = pool->Call(Context::Background().WithTimeout(1s), {"INCR", "k"});
   ASSERT_CODE(reply, Code::kDeadline);
   EXPECT_TRUE(reply.error().maybe_done());
   // The kernel still accepts connections; the login goes unanswered.
@@ -104,7 +109,7 @@ TEST(RedisFaults, APausedServerMeansDeadlineAndRecovery) {
     stop.request_stop();
   });
   EXPECT_CODE(pool->Call(Soon().WithStop(stop.get_token()), {"INCR", "k"}), Code::kCancelled);
-  EXPECT_LT(std::chrono::steady_clock::now() - start, 10s);
+  EXPECT_LT(std::chrono::steady_clock::now() - start, 40s);
 
   server->Command("resume redis");
   auto value = pool->Call(Soon(), {"GET", "k"}, Repeat::kAlways);
@@ -179,7 +184,9 @@ TEST(RedisFaults, AnAbsentServerFailsInTimeAndByName) {
   EXPECT_FALSE(reply.error().maybe_done());
   EXPECT_THAT(reply.error().message(), HasSubstr(options.connection.Address()));
   server->Command("start redis");
-  EXPECT_OK(pool->Call(Soon(), {"PING"}));
+  // One attempt gives a connection 300 ms, which a busy machine may not keep.
+  EXPECT_TRUE(
+      paddleop::testing::WaitFor([&] { return pool->Call(Soon(), {"PING"}).has_value(); }));
 }
 
 }  // namespace
