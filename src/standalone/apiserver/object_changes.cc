@@ -53,10 +53,8 @@ Answer<ObjectPtr> Objects::Bind(const api::ObjectKey& key, const std::string& no
     for (const Json& condition : conditions.is_array() ? conditions : Json::array()) {
       if (TextAt(condition, "type") != "PodScheduled") kept.push_back(condition);
     }
-    kept.push_back({{"type", "PodScheduled"},
-                    {"status", "True"},
-                    {"lastProbeTime", nullptr},
-                    {"lastTransitionTime", Now()}});
+    // Nothing that is null: the next one to write this pod would take it out, and have changed it.
+    kept.push_back({{"type", "PodScheduled"}, {"status", "True"}, {"lastTransitionTime", Now()}});
     conditions = std::move(kept);
     return true;
   });
