@@ -19,6 +19,7 @@ using api::Json;
 constexpr std::chrono::seconds kConnectTimeout{10};
 constexpr std::chrono::hours kLongest{24};
 constexpr std::size_t kMaxHead = 64u << 10;
+constexpr std::size_t kMaxSessions = 32;
 
 Refusal NodeFailed(const Status& status) {
   return Refusal(ApiError{502,
@@ -166,7 +167,9 @@ NodeProxy::NodeProxy(Store& store, Secret token, std::unique_ptr<net::HttpClient
     : store_(store),
       token_(std::move(token)),
       client_(std::move(client)),
-      pool_({.name = "node-proxy", .threads = 24, .queue_limit = 4}) {}
+      limit_(kMaxSessions),
+      // Two for each session, one for each direction.
+      pool_({.name = "node-proxy", .threads = 2 * kMaxSessions, .queue_limit = 2 * kMaxSessions}) {}
 
 Result<std::unique_ptr<NodeProxy>> NodeProxy::Create(Store& store, Secret token) {
   net::HttpClientOptions options;
@@ -236,6 +239,8 @@ Answer<net::ServerResponse> NodeProxy::Logs(const Context& ctx, const net::Serve
   if (request.method != "GET") return MethodNotAllowed();
   ASSIGN_OR_RETURN(const Target target, Find(pod, request.Query("container").value_or("")));
   if (target.host.empty()) return net::ServerResponse::Text(200, "");  // nothing written yet
+  const auto place = limit_.Take();
+  if (!place) return Busy();
   net::HttpRequest upstream;
   upstream.url =
       fmt::format("https://{}:{}/containerLogs/{}/{}/{}{}{}",
@@ -244,7 +249,7 @@ Answer<net::ServerResponse> NodeProxy::Logs(const Context& ctx, const net::Serve
                   request.query.empty() ? "" : "?", request.query);
   upstream.headers.Set("Authorization", "Bearer " + token_.Reveal());
   auto copy = std::make_shared<LogCopy>();
-  const bool queued = pool_.TrySubmit([this, copy, upstream] {
+  const bool queued = pool_.TrySubmit([this, copy, place, upstream] {
     const std::stop_callback ends(stop_.get_token(), [&] { copy->stop.request_stop(); });
     const Context task =
         Context::Background().WithStop(copy->stop.get_token()).WithTimeout(kLongest);
@@ -284,6 +289,7 @@ struct NodeProxy::Relay {
   std::unique_ptr<net::Stream> node;
   std::shared_ptr<net::UpgradedConnection> client;
   std::string first;  // what the node sent right after its headers
+  std::shared_ptr<const void> place;
   std::stop_source stop;
 
   void ToClient() {
@@ -320,6 +326,8 @@ Answer<net::ServerResponse> NodeProxy::Exec(const Context& ctx, const net::Serve
   if (target.host.empty()) {
     return BadRequest(fmt::format("pod {} does not have a host assigned", pod.name));
   }
+  const auto place = limit_.Take();
+  if (!place) return Busy();
   net::DialOptions dial;
   dial.host = target.host;
   dial.port = target.port;
@@ -362,6 +370,7 @@ Answer<net::ServerResponse> NodeProxy::Exec(const Context& ctx, const net::Serve
        {"Upgrade", "Sec-WebSocket-Accept", "Sec-WebSocket-Protocol", "X-Stream-Protocol-Version"}) {
     if (const auto value = head->headers.Get(name)) response.headers.Set(name, std::string(*value));
   }
+  relay->place = place;
   response.upgrade = [this, relay](std::shared_ptr<net::UpgradedConnection> client) {
     relay->client = std::move(client);
     relay->client->OnClose([relay = std::weak_ptr(relay)] {

@@ -8,6 +8,7 @@
 #include "base/thread_pool.h"
 #include "net/http_client.h"
 #include "net/http_server.h"
+#include "net/session_limit.h"
 #include "standalone/apiserver/api_error.h"
 #include "standalone/apiserver/store.h"
 
@@ -49,6 +50,7 @@ class NodeProxy {
   const Secret token_;
   std::unique_ptr<net::HttpClient> client_;
   std::stop_source stop_;
+  const net::SessionLimit limit_;
   ThreadPool pool_;
 };
 

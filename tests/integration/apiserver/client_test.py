@@ -96,6 +96,22 @@ class Client(unittest.TestCase):
                          base64.b64encode(b"s3cret").decode())
         self.assertNotIn(base64.b64encode(b"s3cret").decode(), self.run_it("describe", "secret", "k"))
 
+    def test_3_many_at_once(self):
+        """Logs and shells are served whole, or refused with a reason; never cut off."""
+        pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "many"}, "spec": {
+            "terminationGracePeriodSeconds": 1,
+            "containers": [{"name": "one", "image": "none", "command": ["sh", "-c", "seq 20000; exec sleep 1000"]}]}}
+        self.run_it("apply", "-f", "-", stdin=json.dumps(pod))
+        wanted = "".join(f"{i}\n" for i in range(1, 20001))
+        wait_for(lambda: self.run_it("logs", "many") == wanted, "all is written", 60)
+        kubectl = [self.server.program, "--kubeconfig", self.server.kubeconfig]
+        for command in (["logs", "many"], ["exec", "many", "--", "seq", "20000"]):
+            running = [subprocess.Popen([*kubectl, *command], stdout=subprocess.PIPE, text=True) for _ in range(12)]
+            for process in running:
+                self.assertTrue(process.communicate(timeout=240)[0] == wanted, command)
+                self.assertEqual(process.returncode, 0, command)
+        self.run_it("delete", "pod", "many")
+
     def test_4_watch(self):
         watch = subprocess.Popen([OPERATOR, "get", "cm", "words", "-w", "--kubeconfig", self.server.kubeconfig],
                                  stdout=subprocess.PIPE, text=True)

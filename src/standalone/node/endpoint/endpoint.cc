@@ -19,6 +19,8 @@ namespace fs = std::filesystem;
 using net::ServerResponse;
 
 constexpr std::chrono::seconds kStreamsTimeout{30};
+constexpr char kFull[] =
+    "too many logs and sessions are open on this node: close some, or try again later";
 
 std::optional<std::int64_t> NumberOf(const net::ServerRequest& request, const char* name) {
   const auto text = request.Query(name);
@@ -98,7 +100,11 @@ std::set<ExecStream> StreamsOf(const net::ServerRequest& request) {
 Endpoint::Endpoint(EndpointOptions options, FindPod find)
     : options_(std::move(options)),
       find_(std::move(find)),
-      sessions_({.name = "sessions", .threads = options_.max_sessions, .queue_limit = 1}) {}
+      limit_(options_.max_sessions),
+      // Whoever has a place finds room, also when many come at once.
+      sessions_({.name = "sessions",
+                 .threads = options_.max_sessions,
+                 .queue_limit = options_.max_sessions}) {}
 
 Result<std::unique_ptr<Endpoint>> Endpoint::Start(EndpointOptions options, FindPod find,
                                                   const Logger& log, MetricsRegistry& metrics) {
@@ -179,11 +185,13 @@ ServerResponse Endpoint::Logs(const net::ServerRequest& request, const std::stri
         400, previous ? fmt::format("previous terminated container \"{}\" not found", container)
                       : fmt::format("container \"{}\" is waiting to start", container));
   }
+  const auto place = limit_.Take();
+  if (!place) return ServerResponse::Text(503, kFull);
   ServerResponse response;
   response.headers.Set("Content-Type", "text/plain");
-  response.stream = [this, directory,
+  response.stream = [this, directory, place,
                      query = QueryOf(request)](std::shared_ptr<net::ResponseStream> stream) {
-    const bool taken = sessions_.TrySubmit([this, directory, query, stream] {
+    const bool taken = sessions_.TrySubmit([this, directory, place, query, stream] {
       std::stop_source gone;
       stream->OnClose([gone]() mutable { gone.request_stop(); });
       const std::stop_callback ends(stop_.get_token(), [&] { gone.request_stop(); });
@@ -219,12 +227,14 @@ ServerResponse Endpoint::Exec(const net::ServerRequest& request, const std::stri
                 .tty = IsSet(request, "tty"),
                 .argv = *std::move(command)};
   const std::set<ExecStream> streams = StreamsOf(request);
+  const auto place = limit_.Take();
+  if (!place) return ServerResponse::Text(503, kFull);
   ServerResponse response;
   response.status = 101;
   response.headers = *headers;
-  response.upgrade = [this, spec, streams, spdy = spdy.has_value()](
+  response.upgrade = [this, spec, place, streams, spdy = spdy.has_value()](
                          std::shared_ptr<net::UpgradedConnection> connection) {
-    const bool taken = sessions_.TrySubmit([this, spec, streams, spdy, connection] {
+    const bool taken = sessions_.TrySubmit([this, spec, place, streams, spdy, connection] {
       std::stop_source gone;
       connection->OnClose([gone]() mutable { gone.request_stop(); });
       const std::stop_callback ends(stop_.get_token(), [&] { gone.request_stop(); });

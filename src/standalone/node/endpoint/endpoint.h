@@ -12,6 +12,7 @@
 #include "base/secret.h"
 #include "base/thread_pool.h"
 #include "net/http_server.h"
+#include "net/session_limit.h"
 #include "net/tls.h"
 
 namespace paddleop::standalone::node {
@@ -61,6 +62,7 @@ class Endpoint {
   const EndpointOptions options_;
   const FindPod find_;
   std::stop_source stop_;
+  const net::SessionLimit limit_;
   ThreadPool sessions_;
   std::unique_ptr<net::HttpServer> server_;
 };

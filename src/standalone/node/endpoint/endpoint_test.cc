@@ -4,6 +4,8 @@
 #include <unistd.h>
 
 #include <array>
+#include <atomic>
+#include <thread>
 
 #include "base/crypto.h"
 #include "base/posix.h"
@@ -38,6 +40,7 @@ class EndpointTest : public ::testing::Test {
     options.token = Secret("right");
     options.data_dir = dir_->path();
     options.program = kSelf;
+    options.max_sessions = 4;
     auto endpoint = Endpoint::Start(
         std::move(options),
         [](const api::ObjectKey& key) -> std::optional<std::string> {
@@ -129,6 +132,27 @@ TEST_F(EndpointTest, LogsAreReadAndFollowed) {
   EXPECT_EQ(all->body, "one\ntwo\nthree\n") << "until the container ended";
   EXPECT_EQ(Get("/containerLogs/default/pod/main?tailLines=1")->body, "three\n");
   EXPECT_EQ(Get("/containerLogs/default/pod/main?previous=true")->status, 400);
+}
+
+TEST_F(EndpointTest, ManyAtATimeAreServedOrRefused) {
+  Run("echo one; until test -e " + dir_->path() + "/end; do sleep 0.05; done; echo two");
+  std::atomic<int> refused = 0;
+  std::atomic<int> whole = 0;
+  {
+    std::vector<std::jthread> readers;
+    for (int i = 0; i < 8; ++i) {
+      readers.emplace_back([&] {
+        const auto all = Get("/containerLogs/default/pod/main?follow=true");
+        if (all && all->status == 503) ++refused;
+        if (all && all->body == "one\ntwo\n") ++whole;
+      });
+    }
+    EXPECT_TRUE(kube::testing::WaitUntil([&] { return refused == 4; }));
+    ASSERT_OK(WriteFileAtomic(dir_->path() + "/end", ""));
+  }
+  EXPECT_EQ(whole, 4);
+  EXPECT_TRUE(kube::testing::WaitUntil(
+      [&] { return Get("/containerLogs/default/pod/main")->body == "one\ntwo\n"; }));
 }
 
 TEST_F(EndpointTest, CommandsRunWhereTheContainerRuns) {
