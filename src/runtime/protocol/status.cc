@@ -59,6 +59,7 @@ Json ToJson(const CacheInfo& info) {
           {"volume", info.volume},
           {"volumeUUID", info.volume_uuid},
           {"cacheID", info.cache_id},
+          {"totalsKnown", info.totals_known},
           {"totalSize", std::to_string(info.total_size)},
           {"totalFiles", FormatCount(info.total_files)},
           {"cachedSize", std::to_string(info.cached_size)},
@@ -89,6 +90,7 @@ Result<CacheInfo> CacheInfoFromJson(const Json& json) {
   fields("volume", info.volume);
   fields("volumeUUID", info.volume_uuid);
   fields("cacheID", info.cache_id);
+  fields("totalsKnown", info.totals_known);
   ReadDecimal(fields, "totalSize", info.total_size);
   ReadDecimal(fields, "totalFiles", info.total_files);
   ReadDecimal(fields, "cachedSize", info.cached_size);

@@ -35,6 +35,7 @@ struct CacheInfo {
   std::string volume_uuid;
   // Made with the cache directory: another one means that the cache was wiped or moved.
   std::string cache_id;
+  bool totals_known = true;      // false: nobody has looked yet
   std::uint64_t total_size = 0;  // of the set's files
   std::uint64_t total_files = 0;
   std::uint64_t cached_size = 0;  // in this partition

@@ -42,6 +42,11 @@ class Engine {
   virtual std::optional<net::ServerResponse> Serve(const Context& ctx,
                                                    const net::ServerRequest& request,
                                                    bool local) = 0;
+  // False: somebody removed what this engine keeps in the cache directory, so another one has to be
+  // opened.
+  virtual bool Intact() = 0;
+  // The set may have changed: a job that was spread has ended.
+  virtual void JobEnded() = 0;
   // Drops all that the set has on this node, except the state directory.
   virtual Result<void> Purge(const Context& ctx) = 0;
   // Where mounts of this node find Serve(); empty: nowhere.

@@ -96,6 +96,8 @@ class JuicefsEngine final : public Engine, public JobRunner {
                                            bool) override {
     return std::nullopt;
   }
+  bool Intact() override { return ::access(state_dir_.c_str(), F_OK) == 0 || errno != ENOENT; }
+  void JobEnded() override {}
   Result<void> Purge(const Context& ctx) override {
     RETURN_IF_ERROR(Juicefs(ctx, {"warmup", "--evict", options_.mount}, {}));
     return {};

@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "base/backoff.h"
 #include "base/bytes.h"
 #include "runtime/server/parts.h"
 #include "volume/data/remove.h"
@@ -60,6 +61,47 @@ Result<void> DropCached(const Context& ctx, const PartTools& tools,
   return {};
 }
 
+// With a metadata server that is away.
+constexpr std::chrono::seconds kMetaPatience{60};
+
+struct Removal {
+  std::uint64_t names = 0;
+  std::int64_t failed = 0;  // paths
+};
+
+// Removes the paths. Those that met a server that went away are tried again: they may have been
+// removed without an answer.
+Removal RemoveSome(const Context& ctx, const PartTools& tools, std::vector<std::string> paths,
+                   JobReporter& report) {
+  Removal removal;
+  const Context bounded = ctx.WithTimeout(kMetaPatience);
+  Backoff backoff({.initial = std::chrono::milliseconds(200), .maximum = std::chrono::seconds(2)});
+  // The run before this one removed it and was killed before it could say so.
+  bool again = report.Again();
+  for (bool patient = true; !paths.empty(); again = true) {
+    // Symbolic links are not followed: what is removed lies in the set.
+    const auto done = volume::data::RemovePaths(ctx, tools.volume, paths, {});
+    removal.names += done.removed;
+    if (!done.objects) {
+      tools.log.Warn(ctx, "objects of removed files not deleted yet",
+                     {{"error", done.objects.error().message()}});
+    }
+    paths.clear();
+    for (const auto& failure : done.failures) {
+      if (failure.error.code() == Code::kUnavailable) paths.push_back(failure.key);
+    }
+    if (!paths.empty()) patient = backoff.Sleep(bounded);
+    for (const auto& failure : done.failures) {
+      const bool away = failure.error.code() == Code::kUnavailable;
+      if ((away && patient) || (again && IsNotFound(failure.error))) continue;
+      report.Failed({failure.key, failure.error.message()});
+      ++removal.failed;
+    }
+    if (!patient) break;
+  }
+  return removal;
+}
+
 }  // namespace
 
 Result<std::string> RunRmrPart(const Context& ctx, const PartTools& tools,
@@ -74,23 +116,11 @@ Result<std::string> RunRmrPart(const Context& ctx, const PartTools& tools,
   for (std::size_t at = 0; at < paths.size(); at += kAtOnce) {
     RETURN_IF_ERROR(ctx.Check());
     const auto some = paths.subspan(at, std::min(kAtOnce, paths.size() - at));
-    // Symbolic links are not followed: what is removed lies in the set.
-    const auto done = volume::data::RemovePaths(ctx, tools.volume, some, {});
-    std::int64_t failed = 0;
-    for (const auto& failure : done.failures) {
-      // The run before this one removed it and was killed before it could say so.
-      if (report.Again() && IsNotFound(failure.error)) continue;
-      report.Failed({failure.key, failure.error.message()});
-      ++failed;
-    }
-    removed += done.removed;
-    count.failed += failed;
-    count.done += static_cast<std::int64_t>(some.size()) - failed;
+    const Removal done = RemoveSome(ctx, tools, {some.begin(), some.end()}, report);
+    removed += done.names;
+    count.failed += done.failed;
+    count.done += static_cast<std::int64_t>(some.size()) - done.failed;
     report.Progress(count, {});
-    if (!done.objects) {
-      tools.log.Warn(ctx, "objects of removed files not deleted yet",
-                     {{"error", done.objects.error().message()}});
-    }
   }
   const std::string text = fmt::format("{} of {} paths removed ({} names)", count.done, count.total,
                                        FormatCount(removed));

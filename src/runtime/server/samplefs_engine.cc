@@ -106,6 +106,7 @@ class SamplefsEngine final : public Engine, public JobRunner {
     info.volume_uuid = setting.uuid;
     info.cache_id = cache_id_;
     const auto totals = totals_->Get();
+    info.totals_known = totals.known;
     info.total_size = totals.bytes;
     info.total_files = totals.files;
     const auto statuses = volume_->disk_cache()->Status();
@@ -128,6 +129,14 @@ class SamplefsEngine final : public Engine, public JobRunner {
                                            bool local) override {
     return node_->Serve(ctx, request, local);
   }
+
+  bool Intact() override {
+    const auto id = ReadFile(CacheIdFile(), 4096);
+    if (id ? *id != cache_id_ : IsNotFound(id.error())) return false;
+    return ::access(state_dir_.c_str(), F_OK) == 0 || errno != ENOENT;
+  }
+
+  void JobEnded() override { totals_->LookNow(); }
 
   Result<void> Purge(const Context& ctx) override {
     RETURN_IF_ERROR(volume_->disk_cache()->ClearAll(ctx));
@@ -160,8 +169,11 @@ class SamplefsEngine final : public Engine, public JobRunner {
   }
 
   // Lies with the blocks, so that it goes when they go.
+  std::string CacheIdFile() const {
+    return directories_.front() + "/" + volume_->setting().uuid + "/.samplefs.id";
+  }
   Result<std::string> CacheId() const {
-    const std::string file = directories_.front() + "/" + volume_->setting().uuid + "/.samplefs.id";
+    const std::string file = CacheIdFile();
     if (auto id = ReadFile(file, 4096)) return id;
     const std::string id = RandomUuid();
     RETURN_IF_ERROR(WriteFileAtomic(file, id, 0600));

@@ -91,7 +91,7 @@ Result<std::unique_ptr<Server>> Server::Start(ServerOptions options, const Logge
                        [&self](const Context& ctx, const net::ServerRequest& request) {
                          return self.api_->Handle(ctx, request);
                        }));
-  self.opener_ = std::jthread([&self](const std::stop_token& stop) { self.OpenUntilDone(stop); });
+  self.opener_ = std::jthread([&self](const std::stop_token& stop) { self.KeepOpen(stop); });
   return server;
 }
 
@@ -102,17 +102,22 @@ void Server::Stop() {
     opener_.request_stop();
     opener_.join();
   }
+  Close("stopping");
+  if (http_) http_->Stop(std::chrono::seconds(2));
+}
+
+std::shared_ptr<Serving> Server::Close(std::string why) {
   std::shared_ptr<Serving> serving;
   std::unique_ptr<net::HttpServer> local;
   {
     MutexLock lock(mutex_);
     serving = std::move(serving_);
     local = std::move(local_);
-    why_not_ = "stopping";
+    why_not_ = std::move(why);
   }
   if (serving) serving->jobs->Stop();
   if (local) local->Stop(std::chrono::seconds(1));
-  if (http_) http_->Stop(std::chrono::seconds(2));
+  return serving;
 }
 
 std::pair<std::shared_ptr<Serving>, std::string> Server::Current() const {
@@ -120,27 +125,46 @@ std::pair<std::shared_ptr<Serving>, std::string> Server::Current() const {
   return {serving_, serving_ ? "" : why_not_};
 }
 
-void Server::OpenUntilDone(const std::stop_token& stop) {
+void Server::KeepOpen(const std::stop_token& stop) {
   SetThreadName("open-volume");
   const Context ctx = Context::Background().WithStop(stop);
+  while (OpenUntilDone(ctx)) {
+    const auto intact = [this] {
+      const auto serving = Current().first;
+      return !serving || serving->engine->Intact();
+    };
+    while (intact()) {
+      if (!Clock::System().SleepFor(ctx, options_.look_interval)) return;
+    }
+    // The journal and the mounts' socket are gone with it. Whoever posted a job finds that nobody
+    // knows it, and posts it again.
+    log_.Warn(ctx, "somebody emptied the cache directory; the runtime begins anew");
+    Close("the cache directory was emptied");
+  }
+}
+
+// False: not any more.
+bool Server::OpenUntilDone(const Context& ctx) {
   Backoff backoff(options_.open_backoff);
   std::string last;
   while (!ctx.Stopped()) {
     auto opened = OpenOnce(ctx);
     if (opened) {
       log_.Info(ctx, "volume open, jobs are taken");
-      return;
+      return true;
     }
-    if (ctx.Stopped()) return;
+    if (ctx.Stopped()) return false;
     const std::string why = opened.error().message();
     if (why != last) log_.Warn(ctx, "volume not open yet", {{"error", why}});
     last = why;
     {
       MutexLock lock(mutex_);
+      if (purged_) return false;
       why_not_ = why;
     }
-    if (!backoff.Sleep(ctx)) return;
+    if (!backoff.Sleep(ctx)) return false;
   }
+  return false;
 }
 
 Result<void> Server::OpenOnce(const Context& ctx) {
@@ -169,6 +193,7 @@ Result<void> Server::OpenOnce(const Context& ctx) {
             ASSIGN_OR_RETURN(auto client, peers.Client(index));
             return std::make_shared<RemoteTarget>(std::move(client));
           },
+          .ended = [&engine] { engine.JobEnded(); },
           .patience = options_.peer_patience,
       },
       log_);
@@ -178,6 +203,7 @@ Result<void> Server::OpenOnce(const Context& ctx) {
   if (!engine.socket_path().empty()) RETURN_IF_ERROR(ServeLocally(engine.socket_path(), &local));
   {
     MutexLock lock(mutex_);
+    if (purged_) return Fail(Code::kCancelled, "purged");
     serving_ = serving;
     local_ = std::move(local);
     why_not_.clear();
@@ -206,24 +232,25 @@ Result<void> Server::ServeLocally(const std::string& path, std::unique_ptr<net::
 }
 
 Result<void> Server::Purge(const Context& ctx) {
-  std::shared_ptr<Serving> serving;
-  std::unique_ptr<net::HttpServer> local;
+  MutexLock one_at_a_time(purge_mutex_);
   {
     MutexLock lock(mutex_);
-    serving = std::move(serving_);
-    local = std::move(local_);
-    why_not_ = "purged: the set is being deleted";
+    if (purged_) return {};
+    // What lies in the directories is found by the volume's id.
+    if (!serving_ && !purging_)
+      return Fail(Code::kUnavailable, "the volume is not open: {}", why_not_);
   }
-  if (!serving) return {};
-  if (local) local->Stop(std::chrono::seconds(1));
-  serving->jobs->CancelAll();
-  serving->jobs->Stop();
-  RETURN_IF_ERROR(serving->engine->Purge(ctx));
+  if (const auto serving = Current().first) serving->jobs->CancelAll();
+  if (auto serving = Close("purged: the set is being deleted")) purging_ = std::move(serving);
+  if (!purging_) return Fail(Code::kUnavailable, "the volume is being opened again");
+  RETURN_IF_ERROR(purging_->engine->Purge(ctx));
   std::error_code error;
-  std::filesystem::remove_all(serving->engine->state_dir(), error);
-  if (error) {
-    return std::unexpected(ErrnoStatus(error.value(), "remove " + serving->engine->state_dir()));
-  }
+  const std::string state = purging_->engine->state_dir();
+  std::filesystem::remove_all(state, error);
+  if (error) return std::unexpected(ErrnoStatus(error.value(), "remove " + state));
+  purging_.reset();
+  MutexLock lock(mutex_);
+  purged_ = true;
   log_.Info(ctx, "everything of the set removed from this node");
   return {};
 }

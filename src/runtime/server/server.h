@@ -29,13 +29,15 @@ struct ServerOptions {
   std::function<Result<std::shared_ptr<Engine>>(const Context& ctx)> open;
   BackoffOptions open_backoff{.initial = std::chrono::milliseconds(500),
                               .maximum = std::chrono::seconds(10)};
+  std::chrono::milliseconds look_interval{2'000};  // at whether the cache directory is still ours
   std::chrono::seconds peer_patience{300};
   std::size_t handler_threads = 48;
   std::uint64_t max_body_bytes = 20 << 20;
 };
 
 // A Cache Runtime Server: the interface of runtime/protocol over TLS, jobs, peers. It answers from
-// the first moment; jobs are taken when the volume is open.
+// the first moment; jobs are taken when the volume is open. When somebody empties the cache
+// directory under it, it begins anew.
 class Server {
  public:
   // Listens before it returns. kNotFound, kInvalid name the file of auth_dir that is wrong.
@@ -50,10 +52,13 @@ class Server {
  private:
   Server(ServerOptions options, const Logger& log, MetricsRegistry& metrics)
       : options_(std::move(options)), log_(log), metrics_(metrics) {}
-  void OpenUntilDone(const std::stop_token& stop);
+  void KeepOpen(const std::stop_token& stop);
+  bool OpenUntilDone(const Context& ctx);
   Result<void> OpenOnce(const Context& ctx);
   Result<void> ServeLocally(const std::string& path, std::unique_ptr<net::HttpServer>* out);
-  Result<void> Purge(const Context& ctx);
+  Result<void> Purge(const Context& ctx) EXCLUDES(purge_mutex_);
+  // Takes what serves out of service.
+  std::shared_ptr<Serving> Close(std::string why) EXCLUDES(mutex_);
   std::pair<std::shared_ptr<Serving>, std::string> Current() const;
 
   const ServerOptions options_;
@@ -61,7 +66,10 @@ class Server {
   MetricsRegistry& metrics_;
   std::unique_ptr<TokenStore> tokens_;
   std::unique_ptr<Api> api_;
+  Mutex purge_mutex_;  // taken before mutex_
+  std::shared_ptr<Serving> purging_ GUARDED_BY(purge_mutex_);
   mutable Mutex mutex_;
+  bool purged_ GUARDED_BY(mutex_) = false;
   std::shared_ptr<Serving> serving_ GUARDED_BY(mutex_);
   std::string why_not_ GUARDED_BY(mutex_) = "starting";
   UniqueFd socket_dir_;  // that of the local socket, which is unlinked through it

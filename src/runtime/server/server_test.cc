@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <filesystem>
 #include <map>
 #include <set>
 
@@ -63,6 +64,7 @@ class RuntimeServerTest : public ::testing::Test {
                });
          },
          .open_backoff = {.initial = milliseconds(10), .maximum = milliseconds(50)},
+         .look_interval = milliseconds(20),
          .peer_patience = patience_},
         log_, node.metrics);
     ASSERT_OK(server);
@@ -354,6 +356,31 @@ TEST_F(RuntimeServerTest, PurgeLeavesNothing) {
   EXPECT_CODE(ReadFile(dir_->File("state-0/peers.json")), Code::kNotFound);
   EXPECT_CODE(nodes_[0].client->Post(ctx_, Warmup()), Code::kUnavailable);
   EXPECT_OK(nodes_[0].client->Purge(ctx_));
+}
+
+TEST_F(RuntimeServerTest, WhatIsNotOpenIsNotSaidToBePurged) {
+  closed_ = true;
+  StartNode(0);
+  EXPECT_CODE(nodes_[0].client->Purge(ctx_), Code::kUnavailable);
+  closed_ = false;
+  WaitReady(0);
+  EXPECT_OK(nodes_[0].client->Purge(ctx_));
+  EXPECT_FALSE(nodes_[0].client->GetCacheInfo(ctx_)->ready);
+}
+
+TEST_F(RuntimeServerTest, BeginsAnewWhenItsDirectoryIsEmptied) {
+  StartSet(2);
+  const JobRequest request = Warmup();
+  ASSERT_OK(nodes_[0].client->Post(ctx_, request));
+  WaitEnd(request);
+  std::filesystem::remove_all(dir_->File("state-0"));
+  ASSERT_TRUE(WaitFor([&] {
+    auto info = nodes_[0].client->GetCacheInfo(ctx_);
+    return info && info->ready && info->peers_generation == 0;
+  })) << "it has to be told about the others again";
+  EXPECT_CODE(nodes_[0].client->GetResult(ctx_, request.kind, request.name), Code::kNotFound);
+  ASSERT_OK(nodes_[0].client->Post(ctx_, request));
+  EXPECT_EQ(WaitEnd(request).state, JobState::kSucceeded);
 }
 
 }  // namespace

@@ -24,9 +24,8 @@ void SetTotals::LookNow() {
 void SetTotals::Run(const std::stop_token& stop) {
   SetThreadName("set-totals");
   while (!stop.stop_requested()) {
-    const auto begun = std::chrono::steady_clock::now();
-    Look(Context::Background().WithStop(stop).WithTimeout(std::chrono::minutes(5)));
-    const auto took = std::chrono::steady_clock::now() - begun;
+    const auto took =
+        Look(Context::Background().WithStop(stop).WithTimeout(std::chrono::minutes(5)));
     MutexLock lock(mutex_);
     wake_.wait_for(lock, stop, std::max<std::chrono::nanoseconds>(kInterval, 20 * took),
                    [&]() REQUIRES(mutex_) { return asked_; });
@@ -34,28 +33,31 @@ void SetTotals::Run(const std::stop_token& stop) {
   }
 }
 
-void SetTotals::Look(const Context& ctx) {
+std::chrono::nanoseconds SetTotals::Look(const Context& ctx) {
   auto usage = meta_.GetStatFs(ctx);
   // What moves to the trash still takes space: imports and removals leave their mark on the root.
   const std::string version =
       meta_.GetXattr(ctx, volume::kRootIno, volume::kTreeVersionXattr).value_or("");
   if (usage && usage->used_space == seen_space_ && usage->used_inodes == seen_inodes_ &&
       version == seen_version_) {
-    return;
+    return {};
   }
+  const auto begun = std::chrono::steady_clock::now();
   auto summary = usage ? meta_.Summarize(ctx, volume::kRootIno)
                        : Result<volume::TreeSummary>(std::unexpected(usage.error()));
   if (!summary) {
     if (!ctx.Stopped()) {
       log_.Warn(ctx, "size of the set not found", {{"error", summary.error().message()}});
     }
-    return;
+    // A server that was away is no reason to wait longer.
+    return {};
   }
   seen_space_ = usage->used_space;
   seen_inodes_ = usage->used_inodes;
   seen_version_ = version;
   MutexLock lock(mutex_);
-  totals_ = {.bytes = summary->length, .files = summary->files};
+  totals_ = {.bytes = summary->length, .files = summary->files, .known = true};
+  return std::chrono::steady_clock::now() - begun;
 }
 
 }  // namespace paddleop::runtime

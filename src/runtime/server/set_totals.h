@@ -22,6 +22,7 @@ class SetTotals {
   struct Totals {
     std::uint64_t bytes = 0;
     std::uint64_t files = 0;
+    bool known = false;  // false: nobody has looked yet
   };
   // Of the last time somebody looked: answers at once.
   Totals Get() const;
@@ -30,7 +31,8 @@ class SetTotals {
 
  private:
   void Run(const std::stop_token& stop);
-  void Look(const Context& ctx);
+  // How long summing up took; nothing where it was not needed or could not be done.
+  std::chrono::nanoseconds Look(const Context& ctx);
 
   static constexpr std::chrono::seconds kInterval{3};
 

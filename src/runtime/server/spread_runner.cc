@@ -73,6 +73,7 @@ Result<std::string> SpreadRunner::Run(const Context& ctx, const JobRequest& requ
     }
     wait = std::min<std::chrono::milliseconds>(wait * 2, options_.poll);
   }
+  options_.ended();
   bool failed = false;
   for (Part& part : parts) {
     failed = failed || part.result.state != JobState::kSucceeded;

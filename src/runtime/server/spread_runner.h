@@ -26,6 +26,7 @@ struct SpreadOptions {
   // How many parts a job of this request has: part i goes to target i.
   std::function<std::uint32_t(const JobRequest&)> width;
   std::function<Result<std::shared_ptr<PartTarget>>(std::uint32_t index)> target;
+  std::function<void()> ended = [] {};  // all parts of a job have
   // A target that does not answer for so long has failed its part.
   std::chrono::seconds patience{300};
   std::chrono::milliseconds poll{200};

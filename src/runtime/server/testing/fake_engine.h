@@ -1,6 +1,8 @@
 // An engine without a volume: jobs do what the test says.
 #pragma once
 
+#include <unistd.h>
+
 #include <functional>
 #include <string>
 
@@ -27,6 +29,8 @@ class FakeEngine : public Engine, public JobRunner {
                                            bool) override {
     return std::nullopt;
   }
+  bool Intact() override { return ::access(state_dir_.c_str(), F_OK) == 0; }
+  void JobEnded() override {}
   Result<void> Purge(const Context&) override { return {}; }
   std::string socket_path() const override { return {}; }
 
