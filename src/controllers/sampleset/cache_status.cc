@@ -30,11 +30,33 @@ void NoteLostCache(Pass& pass, const RuntimeSeen& runtime, const std::string& ca
       before->cache_id == cache_id) {
     return;
   }
-  if (pass.plan.status.warmed_partitions == 0) return;
-  pass.plan.status.warmed_partitions = 0;
-  pass.plan.Tell(
-      true, "CacheLost",
-      fmt::format("the cache of partition {} is new; the data is cached again", runtime.index));
+  auto& status = pass.plan.status;
+  // A warm-up that runs may have been there before; so may an import, see Succeed().
+  if (pass.ReasonOf(condition::kWarmed) == "Running")
+    pass.plan.cancel.push_back(status.warmup_job_name);
+  status.warmed_partitions = 0;
+  pass.Say(condition::kWarmed, false, kCacheLost,
+           fmt::format("the cache of partition {} is new; the data is cached again", runtime.index),
+           true);
+}
+
+struct Totals {
+  std::uint64_t bytes = 0;
+  std::uint64_t files = 0;
+};
+
+// Runtime 0 looks when a job has ended, the others a little later. While it does not answer, or has
+// just been started, the others know better.
+Totals TotalsOf(const Pass& pass) {
+  Totals most;
+  for (const auto& runtime : pass.seen.runtimes) {
+    if (!runtime.info || !runtime.info->ready || !runtime.info->totals_known) continue;
+    const auto& info = *runtime.info;
+    if (runtime.index == 0) return {info.total_size, info.total_files};
+    most.bytes = std::max(most.bytes, info.total_size);
+    most.files = std::max(most.files, info.total_files);
+  }
+  return most;
 }
 
 }  // namespace
@@ -43,7 +65,8 @@ void ReportCache(Pass& pass) {
   auto& status = pass.plan.status;
   std::vector<api::PartitionStatus> partitions;
   std::vector<std::string> errors;
-  std::uint64_t total = 0, files = 0, cached = 0, size = 0, used = 0, avail = 0;
+  const auto [total, files] = TotalsOf(pass);
+  std::uint64_t cached = 0, size = 0, used = 0, avail = 0;
   std::uint64_t local = 0, reads = 0;
   bool any = false;
   for (const auto& runtime : pass.seen.runtimes) {
@@ -65,9 +88,7 @@ void ReportCache(Pass& pass) {
       if (!info.cache_id.empty()) partition.cache_id = info.cache_id;
       if (!info.message.empty())
         errors.push_back(fmt::format("{}: {}", partition.pod, info.message));
-      any = any || info.ready;
-      total = std::max(total, info.total_size);
-      files = std::max(files, info.total_files);
+      any = any || (info.ready && info.totals_known);
       cached += info.cached_size;
       size += info.disk_size;
       used += info.disk_used;

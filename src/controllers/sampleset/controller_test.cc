@@ -11,6 +11,7 @@
 #include "base/testing/matchers.h"
 #include "controllers/common/testing/fake_runtime.h"
 #include "controllers/sampleset/names.h"
+#include "controllers/sampleset/plan.h"
 #include "kube/testing/failing_cluster.h"
 #include "kube/testing/fake_cluster.h"
 #include "kube/testing/wait_until.h"
@@ -172,6 +173,30 @@ TEST_F(SetControllerTest, FromNothingToReadyAndBack) {
   EXPECT_EQ(cluster_.size(api::StatefulSet::kType), 0u);
   EXPECT_EQ(cluster_.size(api::SecretObject::kType), 1u) << "the user's own";
   EXPECT_EQ(runtimes_.purges(), 2);
+}
+
+TEST_F(SetControllerTest, ARuntimeThatIsAwayIsStillPurged) {
+  Builtin builtin(cluster_);
+  Start();
+  CreateSet("s", 2);
+  ASSERT_TRUE(WaitReady("s"));
+  ASSERT_TRUE(WaitUntil(
+      [&] {
+        const auto partitions = StatusOf("s").partitions;
+        return partitions.size() == 2 && !partitions[0].cache_id.empty() &&
+               !partitions[1].cache_id.empty();
+      },
+      std::chrono::seconds(60)));
+  runtimes_.SetAway(true);
+  ASSERT_OK(cluster_.Delete(ctx_, api::SampleSet::kType, {"data", "s"}));
+  ASSERT_TRUE(WaitUntil(
+      [&] { return api::IsConditionTrue(StatusOf("s").conditions, condition::kDeletable); },
+      std::chrono::seconds(60)));
+  EXPECT_EQ(cluster_.size(api::StatefulSet::kType), 1u) << "its pods are to clean their nodes";
+  runtimes_.SetAway(false);
+  ASSERT_TRUE(WaitUntil([&] { return cluster_.size(api::SampleSet::kType) == 0; },
+                        std::chrono::seconds(60)));
+  EXPECT_GE(runtimes_.purges(), 2);
 }
 
 // Requests fail in every way they can, all the time; the end is the same as without.

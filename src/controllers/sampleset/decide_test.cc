@@ -209,6 +209,37 @@ TEST(SampleSetDecide, AWipedCacheIsFilledAgain) {
   EXPECT_EQ(world.posts.back().kind, runtime::JobKind::kWarmup);
 }
 
+TEST(SampleSetDecide, ACacheThatIsWipedDuringAWarmUpIsFilledAgain) {
+  World world(kThree);
+  world.Settle();
+  world.finish_jobs = false;
+  world.infos[1].cache_id = "another";
+  world.Settle();
+  const auto first = world.posts.back();
+  EXPECT_EQ(first.kind, runtime::JobKind::kWarmup);
+  world.infos[2].cache_id = "yet another";
+  world.finish_jobs = true;
+  world.Settle();
+  EXPECT_EQ(world.cancelled, std::vector<std::string>{first.name});
+  EXPECT_NE(world.posts.back().name, first.name);
+  EXPECT_EQ(world.status().phase, "Ready");
+  EXPECT_EQ(world.status().warmed_partitions, 3);
+}
+
+TEST(SampleSetDecide, ACacheThatIsWipedDuringTheImportIsFilledAfterIt) {
+  World world(kThree);
+  world.finish_jobs = false;
+  world.Settle();
+  ASSERT_EQ(world.status().phase, "Syncing");
+  world.infos[1].cache_id = "another";
+  world.Settle();
+  world.jobs.begin()->second.state = runtime::JobState::kSucceeded;
+  world.finish_jobs = true;
+  world.Settle();
+  EXPECT_EQ(world.posts.back().kind, runtime::JobKind::kWarmup);
+  EXPECT_EQ(world.status().phase, "Ready");
+}
+
 TEST(SampleSetDecide, ADeadNodeIsNoticedAndItsPartitionMoves) {
   World world(kThree);
   world.Settle();
@@ -269,6 +300,41 @@ TEST(SampleSetDecide, FiguresAreSums) {
   EXPECT_EQ(cache.hit_ratio, "99%");
   ASSERT_EQ(world.status().partitions.size(), 3u);
   EXPECT_EQ(world.status().partitions[2].node, "node-2");
+}
+
+TEST(SampleSetDecide, AfterAJobRuntimeZeroKnowsBest) {
+  World world(kThree);
+  world.infos[0] = {.total_size = 1 << 20, .total_files = 10};
+  world.infos[1] = world.infos[2] = {.total_size = 58 << 20, .total_files = 250};
+  world.Settle();
+  EXPECT_EQ(world.status().cache_status->total_files, "10") << "the others look later";
+  world.infos[0] = {.totals_known = false};
+  world.Settle();
+  EXPECT_EQ(world.status().cache_status->total_files, "250") << "it was just started";
+  world.infos[1] = world.infos[2] = world.infos[0];
+  world.Settle();
+  EXPECT_EQ(world.status().cache_status->total_files, "250") << "nobody knows better";
+}
+
+TEST(SampleSetDecide, DeletionWaitsForRuntimesThatHaveCachedSomething) {
+  World world(kThree);
+  world.Settle();
+  world.purge_works = false;
+  world.set().metadata.deletion_timestamp = world.now;
+  for (int i = 0; i < 5; ++i) world.Step();
+  EXPECT_TRUE(world.HasStatefulSet()) << "somebody has to clean the nodes";
+  EXPECT_GT(world.purges, 1);
+  world.now += std::chrono::seconds(60);
+  world.Settle();
+  EXPECT_TRUE(world.gone) << "but not without end";
+}
+
+TEST(SampleSetDecide, DeletionDoesNotWaitForALostNode) {
+  World world(kThree);
+  world.Settle();
+  world.node_ready = {{"node-0", false}, {"node-1", false}, {"node-2", false}};
+  world.set().metadata.deletion_timestamp = world.now;
+  EXPECT_TRUE(world.Step().purge_first.empty());
 }
 
 TEST(SampleSetDecide, CredentialsAreRenewedAtTwoThirds) {

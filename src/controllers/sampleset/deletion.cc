@@ -10,6 +10,8 @@ namespace paddleop::controllers::sampleset {
 namespace {
 
 constexpr std::chrono::seconds kWait(2);
+// With runtimes that do not answer, and so keep what they have cached.
+constexpr std::chrono::seconds kPurgePatience(60);
 
 template <class T>
 void Drop(const Pass& pass, const std::shared_ptr<const T>& object, ChangeStep& step, bool& left) {
@@ -18,6 +20,20 @@ void Drop(const Pass& pass, const std::shared_ptr<const T>& object, ChangeStep& 
   left = true;
   if (object->metadata.Deleting()) return;
   step.deletes.push_back({T::kType, object->metadata.Key(), object->metadata.uid, false});
+}
+
+// Partitions that have cached something where somebody can still remove it.
+std::set<std::int32_t> WorthWaitingFor(const Pass& pass) {
+  std::set<std::int32_t> indexes;
+  if (pass.Since(condition::kDeletable) >= kPurgePatience) return indexes;
+  for (const auto& runtime : pass.seen.runtimes) {
+    if (runtime.pod->metadata.Deleting() || pass.NodeLost(runtime.pod->node_name)) continue;
+    for (const auto& partition : pass.set.status.partitions) {
+      if (partition.index == runtime.index && !partition.cache_id.empty())
+        indexes.insert(runtime.index);
+    }
+  }
+  return indexes;
 }
 
 std::vector<std::string> JobsAtWork(const Pass& pass) {
@@ -60,11 +76,10 @@ void Remove(Pass& pass) {
   Drop(pass, pass.seen.stateful_set, first, serving);
   // While the pods still run: afterwards nobody could clean the nodes' directories.
   plan.purge = was_there && serving;
+  if (plan.purge) plan.purge_first = WorthWaitingFor(pass);
   serving = serving || !pass.seen.runtimes.empty();
   for (const auto& runtime : pass.seen.runtimes) {
-    const auto node = pass.seen.nodes.find(runtime.pod->node_name);
-    const bool lost = node != pass.seen.nodes.end() && (!node->second || !node->second->ready);
-    if (runtime.pod->metadata.Deleting() && lost) {
+    if (runtime.pod->metadata.Deleting() && pass.NodeLost(runtime.pod->node_name)) {
       first.deletes.push_back(
           {api::Pod::kType, runtime.pod->metadata.Key(), runtime.pod->metadata.uid, true});
     }

@@ -18,11 +18,6 @@ PatchObject LabelPatch(const std::string& node, const std::string& label, const 
           ""};
 }
 
-bool NodeLost(const Pass& pass, const std::string& name) {
-  const auto found = pass.seen.nodes.find(name);
-  return found != pass.seen.nodes.end() && (!found->second || !found->second->ready);
-}
-
 }  // namespace
 
 void KeepNodes(Pass& pass) {
@@ -33,7 +28,7 @@ void KeepNodes(Pass& pass) {
     const auto& pod = *runtime.pod;
     if (IsServing(runtime) && runtime.index < pass.Partitions())
       wanted[pod.node_name] = pod.metadata.name;
-    if (!pod.metadata.Deleting() || !NodeLost(pass, pod.node_name)) continue;
+    if (!pod.metadata.Deleting() || !pass.NodeLost(pod.node_name)) continue;
     const auto until = *pod.metadata.deletion_timestamp + kLostNodePatience;
     if (pass.seen.now < until) {
       pass.plan.RecheckAfter(until - pass.seen.now);

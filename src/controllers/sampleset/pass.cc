@@ -30,6 +30,11 @@ std::string_view Pass::ReasonOf(const char* type) const {
   return found == nullptr ? std::string_view() : std::string_view(found->reason);
 }
 
+bool Pass::NodeLost(const std::string& name) const {
+  const auto found = seen.nodes.find(name);
+  return found != seen.nodes.end() && (!found->second || !found->second->ready);
+}
+
 bool IsServing(const RuntimeSeen& runtime) {
   return runtime.pod && !runtime.pod->metadata.Deleting() && !runtime.pod->node_name.empty() &&
          runtime.pod->phase == api::PodPhase::kRunning;

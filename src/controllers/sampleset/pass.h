@@ -33,7 +33,12 @@ struct Pass {
   std::int32_t ReadyRuntimes(std::int32_t count) const;
   const RuntimeSeen* Runtime(std::int32_t index) const;
   bool RuntimeZeroReady() const;
+  // A node with runtime pods that is gone, or does not answer.
+  bool NodeLost(const std::string& name) const;
 };
+
+// Reason of a Warmed that is False: a warm-up has to begin, whatever was begun before.
+inline constexpr char kCacheLost[] = "CacheLost";
 
 // Pods that serve: running on a node, not on their way out.
 bool IsServing(const RuntimeSeen& runtime);

@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -91,6 +92,8 @@ struct Plan {
   // What to do about <set>-runtime-auth: before the steps, because pods need it.
   AuthWork auth;
   bool purge = false;  // drop the set's cached data on all nodes, before the steps
+  // Partitions without whose answer to it the steps have to wait.
+  std::set<std::int32_t> purge_first;
   std::vector<ChangeNote> notes;
   bool drop_finalizer = false;
   std::optional<std::chrono::seconds> recheck;

@@ -68,7 +68,7 @@ Result<void> SetReconciler::CarryOut(const Context& ctx, const Observed& seen, P
   if (plan.auth.any() || !plan.steps.empty()) parts_.observer.Refresh(key);
 
   auto applied = plan.auth.any() ? KeepAuth(ctx, seen, plan.auth) : Result<void>();
-  if (applied && plan.purge) Purge(ctx, seen, plan);
+  if (applied && plan.purge && !Purge(ctx, seen, plan)) plan.steps.clear();
   if (applied) applied = parts_.applier.Apply(ctx, Owner(set), plan.steps);
   if (!applied) {
     if (IsRefusal(applied.error())) Refused(ctx, seen, plan, applied.error());
@@ -79,9 +79,11 @@ Result<void> SetReconciler::CarryOut(const Context& ctx, const Observed& seen, P
                          FinalizerOf(set.metadata.name));
 
   if (!plan.cancel.empty()) Cancel(ctx, seen, plan.cancel);
-  if (plan.peers) SendPeers(ctx, seen, *plan.peers);
+  const bool connected = !plan.peers || SendPeers(ctx, seen, *plan.peers);
   const bool posted = plan.post.has_value();
-  if (posted) Post(ctx, seen, plan);
+  // One that does not know the others could not do its part. The next pass finds that the runtime
+  // does not know the job, and posts it.
+  if (posted && connected) Post(ctx, seen, plan);
   if (!plan.status_first || posted) {
     // After a first write the cache has the newer object to compare with.
     const auto current = plan.status_first ? parts_.caches.sample_sets().Get(key) : seen.set;
@@ -114,7 +116,7 @@ Result<void> SetReconciler::KeepAuth(const Context& ctx, const Observed& seen,
   return {};
 }
 
-void SetReconciler::SendPeers(const Context& ctx, const Observed& seen,
+bool SetReconciler::SendPeers(const Context& ctx, const Observed& seen,
                               const runtime::PeerTable& wanted) {
   const kube::ObjectKey key = seen.set->metadata.Key();
   std::uint64_t highest = 0;
@@ -131,9 +133,16 @@ void SetReconciler::SendPeers(const Context& ctx, const Observed& seen,
     }
     table = stored;
   }
+  bool all = true;
   std::vector<ChangeApplier::Task> tasks;
   for (const auto& runtime : seen.runtimes) {
-    if (!runtime.info || runtime.info->peers_generation == table.generation) continue;
+    if (!runtime.info || !runtime.info->ready) {
+      // One that is about to leave has no part in what comes.
+      const bool stays = static_cast<std::size_t>(runtime.index) < table.peers.size();
+      all = all && !(stays && runtime.pod->ready && IsServing(runtime));
+      continue;
+    }
+    if (runtime.info->peers_generation == table.generation) continue;
     tasks.push_back([&, this]() -> Result<void> {
       ASSIGN_OR_RETURN(const auto client, parts_.observer.Dial(seen, runtime.index));
       return client->PutPeers(ctx, table);
@@ -142,10 +151,12 @@ void SetReconciler::SendPeers(const Context& ctx, const Observed& seen,
   auto sent = parts_.applier.RunAll(ctx, std::move(tasks));
   // The next pass sees who works by another table, and sends it again.
   if (!sent) parts_.log.Warn(ctx, "peers not sent", {{"error", sent.error().message()}});
+  return sent && all;
 }
 
-void SetReconciler::Purge(const Context& ctx, const Observed& seen, Plan& plan) {
+bool SetReconciler::Purge(const Context& ctx, const Observed& seen, Plan& plan) {
   std::vector<std::string> left;
+  bool wait = false;
   Mutex mutex;
   std::vector<ChangeApplier::Task> tasks;
   for (const auto& runtime : seen.runtimes) {
@@ -154,6 +165,7 @@ void SetReconciler::Purge(const Context& ctx, const Observed& seen, Plan& plan) 
       auto done = client ? (*client)->Purge(ctx) : std::unexpected(client.error());
       if (done) return {};
       MutexLock lock(mutex);
+      wait = wait || plan.purge_first.contains(runtime.index);
       left.push_back(runtime.pod->node_name.empty() ? runtime.pod->metadata.name
                                                     : runtime.pod->node_name);
       return {};
@@ -161,12 +173,14 @@ void SetReconciler::Purge(const Context& ctx, const Observed& seen, Plan& plan) 
   }
   auto ran = parts_.applier.RunAll(ctx, std::move(tasks));
   if (!ran) parts_.log.Warn(ctx, "purge not finished", {{"error", ran.error().message()}});
-  if (left.empty()) return;
+  if (wait || !ran) return plan.purge_first.empty();
+  if (left.empty()) return true;
   std::sort(left.begin(), left.end());
   plan.Tell(
       true, "CacheLeftBehind",
       fmt::format("cached data could not be removed from {}; delete the cache directory there",
                   JoinNames(left)));
+  return true;
 }
 
 void SetReconciler::Cancel(const Context& ctx, const Observed& seen,

@@ -37,8 +37,10 @@ class SetReconciler final : public kube::Reconciler {
  private:
   Result<void> CarryOut(const Context& ctx, const Observed& seen, Plan& plan);
   Result<void> KeepAuth(const Context& ctx, const Observed& seen, const AuthWork& work);
-  void SendPeers(const Context& ctx, const Observed& seen, const runtime::PeerTable& wanted);
-  void Purge(const Context& ctx, const Observed& seen, Plan& plan);
+  // True if every runtime that is ready works by the table.
+  bool SendPeers(const Context& ctx, const Observed& seen, const runtime::PeerTable& wanted);
+  // True if the plan's steps need not wait.
+  bool Purge(const Context& ctx, const Observed& seen, Plan& plan);
   void Cancel(const Context& ctx, const Observed& seen, const std::vector<std::string>& jobs);
   // A job that the runtime refuses has failed: the plan's status says so afterwards.
   void Post(const Context& ctx, const Observed& seen, Plan& plan);

@@ -96,7 +96,8 @@ void Succeed(Pass& pass, const std::string& message) {
   auto& status = pass.plan.status;
   status.phase = phase::kMount;
   // An import writes through to the partition that will use the data.
-  const bool warm_again = pass.set.spec.warmup && pass.set.spec.warmup->automatic;
+  const bool warm_again = (pass.set.spec.warmup && pass.set.spec.warmup->automatic) ||
+                          pass.ReasonOf(condition::kWarmed) == kCacheLost;
   status.warmed_partitions =
       warm_again || !pass.seen.stateful_set ? 0 : pass.seen.stateful_set->replicas;
   pass.Say(condition::kSynced, true, "Succeeded", message);

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "base/crypto.h"
@@ -46,8 +47,11 @@ void Begin(Pass& pass, std::int32_t partitions) {
     return;
   }
   auto& status = pass.plan.status;
-  status.warmup_time = pass.seen.now;
-  status.warmup_job_name = WarmupName(pass, partitions, pass.seen.now);
+  // Its own name, also when the one before was begun in this second.
+  status.warmup_time = status.warmup_time
+                           ? std::max(pass.seen.now, *status.warmup_time + std::chrono::seconds(1))
+                           : pass.seen.now;
+  status.warmup_job_name = WarmupName(pass, partitions, *status.warmup_time);
   pass.plan.status_first = true;
   pass.plan.post = Request(pass, partitions);
   pass.Say(condition::kWarmed, false, "Running",
@@ -99,10 +103,10 @@ bool Follow(Pass& pass, std::int32_t partitions) {
 bool KeepWarm(Pass& pass, std::int32_t partitions) {
   auto& status = pass.plan.status;
   if (!IsWanted(pass.set.spec)) {
-    if (pass.ReasonOf(condition::kWarmed) == "Running") {
-      pass.plan.cancel.push_back(status.warmup_job_name);
+    const auto reason = pass.ReasonOf(condition::kWarmed);
+    if (reason == "Running") pass.plan.cancel.push_back(status.warmup_job_name);
+    if (reason == "Running" || reason == kCacheLost)
       api::RemoveCondition(status.conditions, condition::kWarmed);
-    }
     return true;
   }
   const bool running = pass.ReasonOf(condition::kWarmed) == "Running" && status.warmup_time;

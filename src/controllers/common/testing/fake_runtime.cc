@@ -73,6 +73,7 @@ class FakeRuntimes::Client final : public runtime::RuntimeClient {
   }
   Result<void> Purge(const Context&) override {
     MutexLock lock(all_.mutex_);
+    if (all_.away_) return Fail(Code::kUnavailable, "away");
     ++all_.purges_;
     return {};
   }

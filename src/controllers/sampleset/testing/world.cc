@@ -170,7 +170,8 @@ void World::CarryOut(const Plan& plan) {
     auth_->metadata = fresh.metadata;
   }
   if (plan.purge) ++purges;
-  for (const auto& step : plan.steps) {
+  const bool waits = plan.purge && !purge_works && !plan.purge_first.empty();
+  for (const auto& step : waits ? std::vector<ChangeStep>() : plan.steps) {
     for (const auto& create : step.creates) Make(create);
     for (const auto& patch : step.patches) Change(patch);
     for (const auto& remove : step.deletes) Delete(remove);
