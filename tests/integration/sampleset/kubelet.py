@@ -17,8 +17,9 @@ class Kubelet:
     """Registers nodes, reports them ready, and runs their pods. `make(pod, ip, auth, volume, root, command)`
     starts a runtime; other pods are only said to run."""
 
-    def __init__(self, cluster, names, make, address="127.0.77"):
+    def __init__(self, cluster, names, make, address="127.0.77", taints=None):
         self.cluster, self.names, self.make, self.address = cluster, list(names), make, address
+        self.taints = taints or {}  # by node
         self.root = tempfile.mkdtemp(prefix="kubelet-")
         self.running = {}  # uid: (pod, runtime or None, ready)
         self.dead = set()  # nodes that say nothing any more
@@ -45,7 +46,8 @@ class Kubelet:
 
     def _register(self, name):
         self.cluster.request("POST", "/api/v1/nodes", {
-            "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name}}})
+            "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name}},
+            "spec": {"taints": self.taints.get(name, [])}})
         self._report(name)
 
     def _report(self, name):
