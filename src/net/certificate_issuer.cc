@@ -98,8 +98,8 @@ Result<X509Ptr> NewCertificate(const CertificateRequest& request, EVP_PKEY* key,
       X509_NAME_add_entry_by_txt(X509_get_subject_name(cert.get()), "CN", MBSTRING_UTF8,
                                  reinterpret_cast<const unsigned char*>(common_name.c_str()), -1,
                                  -1, 0) != 1 ||
-      X509_set_issuer_name(cert.get(), X509_get_subject_name(issuer != nullptr ? issuer
-                                                                               : cert.get())) != 1 ||
+      X509_set_issuer_name(cert.get(),
+                           X509_get_subject_name(issuer != nullptr ? issuer : cert.get())) != 1 ||
       X509_set_pubkey(cert.get(), key) != 1) {
     return Failed("make a certificate");
   }
@@ -162,17 +162,15 @@ Result<IssuedCertificate> IssueCertificate(const IssuedCertificate& authority,
 Result<CertificateFacts> ReadCertificate(const std::string& pem) {
   const X509Ptr cert = ParseCertificate(pem);
   if (!cert) return Fail(Code::kInvalid, "not a certificate in PEM form");
-  CertificateFacts facts{ToTime(X509_get0_notBefore(cert.get())),
-                         ToTime(X509_get0_notAfter(cert.get())),
-                         {}};
+  CertificateFacts facts{
+      ToTime(X509_get0_notBefore(cert.get())), ToTime(X509_get0_notAfter(cert.get())), {}};
   const NamesPtr names(static_cast<GENERAL_NAMES*>(
       X509_get_ext_d2i(cert.get(), NID_subject_alt_name, nullptr, nullptr)));
   for (int i = 0; names && i < sk_GENERAL_NAME_num(names.get()); ++i) {
     const GENERAL_NAME* name = sk_GENERAL_NAME_value(names.get(), i);
     if (name->type != GEN_DNS) continue;
-    facts.names.emplace_back(
-        reinterpret_cast<const char*>(ASN1_STRING_get0_data(name->d.dNSName)),
-        static_cast<std::size_t>(ASN1_STRING_length(name->d.dNSName)));
+    facts.names.emplace_back(reinterpret_cast<const char*>(ASN1_STRING_get0_data(name->d.dNSName)),
+                             static_cast<std::size_t>(ASN1_STRING_length(name->d.dNSName)));
   }
   return facts;
 }

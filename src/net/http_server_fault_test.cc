@@ -60,7 +60,8 @@ TEST_F(HttpServerFaultTest, RubbishIsRefusedAndCounted) {
   const auto answer = Answer("GET / HTTP/1.1\r\n\r\n");
   EXPECT_THAT(answer, HasSubstr("one Host header"));
   EXPECT_THAT(answer, HasSubstr("Connection: close\r\n"));
-  EXPECT_THAT(metrics_.Serialize(), HasSubstr("paddleop_http_server_refused_total{reason=\"malformed\"} 3"));
+  EXPECT_THAT(metrics_.Serialize(),
+              HasSubstr("paddleop_http_server_refused_total{reason=\"malformed\"} 3"));
   EXPECT_TRUE(StillWorks());
 }
 
@@ -83,7 +84,8 @@ TEST_F(HttpServerFaultTest, TooMuchIsRefused) {
                 StartsWith("HTTP/1.1 413 "))
         << length;
   }
-  EXPECT_THAT(metrics_.Serialize(), HasSubstr("paddleop_http_server_refused_total{reason=\"too_large\"} 3"));
+  EXPECT_THAT(metrics_.Serialize(),
+              HasSubstr("paddleop_http_server_refused_total{reason=\"too_large\"} 3"));
   EXPECT_TRUE(StillWorks());
 }
 
@@ -103,7 +105,8 @@ TEST_F(HttpServerFaultTest, ASlowHeaderIsCutOff) {
   const auto start = steady_clock::now();
   EXPECT_THAT(testing::ReadUntil(fd->get(), "arrive\n", seconds(10)), StartsWith("HTTP/1.1 408 "));
   EXPECT_LT(steady_clock::now() - start, seconds(5));
-  EXPECT_THAT(metrics_.Serialize(), HasSubstr("paddleop_http_server_refused_total{reason=\"timeout\"} 1"));
+  EXPECT_THAT(metrics_.Serialize(),
+              HasSubstr("paddleop_http_server_refused_total{reason=\"timeout\"} 1"));
   EXPECT_TRUE(StillWorks());
 }
 

@@ -80,7 +80,8 @@ TEST_F(HttpServerTest, AnswersRequests) {
   ASSERT_OK(post);
   EXPECT_EQ(post->body, "POST / q=- b=hello");
   EXPECT_EQ(server_->open_connections(), 1u);
-  EXPECT_THAT(metrics_.Serialize(), HasSubstr("paddleop_http_server_responses_total{code=\"2xx\"} 2"));
+  EXPECT_THAT(metrics_.Serialize(),
+              HasSubstr("paddleop_http_server_responses_total{code=\"2xx\"} 2"));
 }
 
 TEST_F(HttpServerTest, HeadAndEmptyStatusesHaveNoBody) {
@@ -263,7 +264,8 @@ TEST_F(HttpServerTest, DroppingAStreamEndsIt) {
   EXPECT_EQ(server_->open_connections(), 1u);
   auto head = client_->Do(ctx_, {.method = "HEAD", .url = Url()});
   ASSERT_OK(head);
-  EXPECT_TRUE(Eventually([&] { return metrics_.Serialize().contains("paddleop_http_server_streams 0"); }));
+  EXPECT_TRUE(
+      Eventually([&] { return metrics_.Serialize().contains("paddleop_http_server_streams 0"); }));
 }
 
 TEST_F(HttpServerTest, AStreamOfTheWrongSizeIsCutOff) {

@@ -17,9 +17,9 @@ using namespace std::chrono_literals;
 using ::testing::ElementsAre;
 using testing::FakeClient;
 using testing::FakeServer;
-using testing::Soon;
 using ::testing::HasSubstr;
 using ::testing::Not;
+using testing::Soon;
 
 // Answers every command with the same bytes.
 FakeServer::Serve Always(std::string reply) {

@@ -16,8 +16,8 @@ namespace {
 using namespace std::chrono_literals;
 using testing::FakeClient;
 using testing::FakeServer;
-using testing::Soon;
 using ::testing::HasSubstr;
+using testing::Soon;
 
 void AnswerOk(FakeClient& client, int) {
   while (client.Read()) client.Send("+OK\r\n");

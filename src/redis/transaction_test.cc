@@ -18,8 +18,8 @@ using namespace std::chrono_literals;
 using ::testing::ElementsAre;
 using testing::FakeClient;
 using testing::FakeServer;
-using testing::Soon;
 using ::testing::HasSubstr;
+using testing::Soon;
 
 // A server that knows as much of transactions as is needed: EXEC's answer comes from the test.
 class TransactionTest : public ::testing::Test {

@@ -515,8 +515,9 @@ TEST(Decide, RestartPolicies) {
         c.written[0] == 0
             ? std::string(R"({"containers":[{"name":"c"}]})")
             : fmt::format(R"({{"restartPolicy":"{}","containers":[{{"name":"c"}}]}})", c.written);
-    World world(fmt::format(R"({{"ps":{},"worker":{}{}}})", RoleJson(1, pod), RoleJson(1, pod), c.more),
-                "j", {.etcd_servers = {"e:1"}});
+    World world(
+        fmt::format(R"({{"ps":{},"worker":{}{}}})", RoleJson(1, pod), RoleJson(1, pod), c.more),
+        "j", {.etcd_servers = {"e:1"}});
     world.Settle();
     EXPECT_EQ(world.PodJson("j-ps-0")["spec"]["restartPolicy"], c.ps) << c.more << c.written;
     EXPECT_EQ(world.PodJson("j-worker-0")["spec"]["restartPolicy"], c.worker)

@@ -52,7 +52,8 @@ TEST(Findings, J1HeterPodsSpeakPaddlesLanguage) {
 }
 
 TEST(Findings, J2HostModeHasConsistentPortsAndNeedsNoAnnotation) {
-  World world(fmt::format(R"({{"intranet":"Host","ps":{},"worker":{}}})", RoleJson(1), RoleJson(2)));
+  World world(
+      fmt::format(R"({{"intranet":"Host","ps":{},"worker":{}}})", RoleJson(1), RoleJson(2)));
   world.Settle();
   ASSERT_TRUE(world.job().metadata.annotations.empty());
   world.PlaceAll();
@@ -78,8 +79,9 @@ TEST(Findings, J2HostModeHasConsistentPortsAndNeedsNoAnnotation) {
 }
 
 TEST(Findings, J2WorkersOfACollectiveJobDoNotShareAHost) {
-  World world(fmt::format(R"({{"intranet":"Host","worker":{}}})",
-                          RoleJson(2, R"({"containers":[{"name":"c"}],"affinity":{"podAntiAffinity":{
+  World world(
+      fmt::format(R"({{"intranet":"Host","worker":{}}})",
+                  RoleJson(2, R"({"containers":[{"name":"c"}],"affinity":{"podAntiAffinity":{
     "requiredDuringSchedulingIgnoredDuringExecution":[{"topologyKey":"zone"}]}}})")));
   world.Settle();
   const auto pod = world.PodJson("j-worker-1");
@@ -89,14 +91,15 @@ TEST(Findings, J2WorkersOfACollectiveJobDoNotShareAHost) {
   EXPECT_EQ(rules[1]["labelSelector"]["matchLabels"],
             (Json{{"paddlepaddle.org/job-name", "j"}, {"paddle-res-type", "worker"}}));
   EXPECT_EQ(pod["metadata"]["labels"]["paddlepaddle.org/job-name"], "j");
-  World servers(fmt::format(R"({{"intranet":"Host","ps":{},"worker":{}}})", RoleJson(1), RoleJson(2)));
+  World servers(
+      fmt::format(R"({{"intranet":"Host","ps":{},"worker":{}}})", RoleJson(1), RoleJson(2)));
   servers.Settle();
   EXPECT_FALSE(servers.PodJson("j-worker-1")["spec"].contains("affinity"));
 }
 
 TEST(Findings, J3EverythingInServiceModeUsesOnePort) {
-  World world(fmt::format(R"({{"intranet":"Service","withGloo":2,"ps":{},"worker":{}}})", RoleJson(2),
-                          RoleJson(2)));
+  World world(fmt::format(R"({{"intranet":"Service","withGloo":2,"ps":{},"worker":{}}})",
+                          RoleJson(2), RoleJson(2)));
   ASSERT_TRUE(world.BringUp());
   const auto& data = world.config_map()->data;
   EXPECT_EQ(data.at("PADDLE_PORT"), "2379");
@@ -150,7 +153,8 @@ TEST(Findings, J5AFullOrDeadNodeDoesNotHoldAWorkerForEver) {
 }
 
 TEST(Findings, J6OnlyWorkersGetTheData) {
-  World world(WithSet(RoleJson(2), "", fmt::format(R"(,"ps":{},"heter":{})", RoleJson(1), RoleJson(1))));
+  World world(
+      WithSet(RoleJson(2), "", fmt::format(R"(,"ps":{},"heter":{})", RoleJson(1), RoleJson(1))));
   world.SetSampleSet("Ready");
   world.AddCacheNode("n", "s-runtime-0");
   world.Settle();
@@ -200,8 +204,8 @@ TEST(Findings, J9TheSampleSetIsNeverWritten) {
 }
 
 TEST(Findings, J10PodsComeAndGoTogether) {
-  World world(
-      fmt::format(R"({{"cleanPodPolicy":"Always","ps":{},"worker":{}}})", RoleJson(10), RoleJson(10)));
+  World world(fmt::format(R"({{"cleanPodPolicy":"Always","ps":{},"worker":{}}})", RoleJson(10),
+                          RoleJson(10)));
   const Plan first = world.Step();
   ASSERT_EQ(first.steps.size(), 1u);
   EXPECT_EQ(first.steps[0].creates.size(), 20u);
@@ -277,7 +281,8 @@ TEST(Findings, J14ADeletedJobCreatesNothing) {
 }
 
 TEST(Findings, J15ElasticWithoutWorkersIsExplained) {
-  World world(fmt::format(R"({{"elastic":1,"ps":{}}})", RoleJson(1)), "j", {.etcd_servers = {"e:1"}});
+  World world(fmt::format(R"({{"elastic":1,"ps":{}}})", RoleJson(1)), "j",
+              {.etcd_servers = {"e:1"}});
   world.Settle();
   EXPECT_THAT(world.PodNames(), IsEmpty());
   EXPECT_THAT(world.notes[0].message, HasSubstr("an elastic job needs spec.worker"));
@@ -296,15 +301,16 @@ TEST(Findings, J16AnEmptyJobDoesNotRunAndServersDoNotKeepAJobOpen) {
 
 TEST(Findings, J17TheOrderIsFixed) {
   for (int i = 0; i < 10; ++i) {
-    World world(fmt::format(R"({{"heter":{},"worker":{},"ps":{}}})", RoleJson(1), RoleJson(2), RoleJson(1)));
+    World world(fmt::format(R"({{"heter":{},"worker":{},"ps":{}}})", RoleJson(1), RoleJson(2),
+                            RoleJson(1)));
     world.Settle();
     EXPECT_THAT(world.PodNames(), ElementsAre("j-ps-0", "j-worker-0", "j-worker-1", "j-heter-0"));
   }
 }
 
 TEST(Findings, J18GlooWorksInServiceMode) {
-  World world(fmt::format(R"({{"intranet":"Service","withGloo":1,"ps":{},"worker":{}}})", RoleJson(1),
-                          RoleJson(1)));
+  World world(fmt::format(R"({{"intranet":"Service","withGloo":1,"ps":{},"worker":{}}})",
+                          RoleJson(1), RoleJson(1)));
   ASSERT_TRUE(world.BringUp());
   EXPECT_EQ(world.config_map()->data.at("PADDLE_WITH_GLOO"), "1");
 }

@@ -61,10 +61,7 @@ Json Affinity(const api::SampleSet& set) {
 
 Json Command(const Settings& settings, const api::SampleSet& set) {
   const std::string& name = set.metadata.name;
-  Json command = {"samplefs",
-                  "runtime",
-                  "--set=" + name,
-                  "--namespace=" + set.metadata.ns,
+  Json command = {"samplefs", "runtime", "--set=" + name, "--namespace=" + set.metadata.ns,
                   "--pod-name=$(POD_NAME)",
                   // Its own address only: pods of one machine may share a network.
                   fmt::format("--listen=$(POD_IP):{}", runtime::kDefaultPort),

@@ -11,8 +11,8 @@ namespace paddleop::controllers::sampleset {
 CreateObject VolumeObject(const api::SampleSet& set);
 CreateObject ClaimObject(const api::SampleSet& set);
 CreateObject ServiceObject(const api::SampleSet& set);
-// The volume's Secret with trimmed values, where pods and the CSI driver find it. As a patch it also
-// takes away what the source no longer has.
+// The volume's Secret with trimmed values, where pods and the CSI driver find it. As a patch it
+// also takes away what the source no longer has.
 CreateObject VolumeSecretObject(const api::SampleSet& set, const api::SecretObject& source,
                                 bool as_patch);
 CreateObject StatefulSetObject(const Settings& settings, const api::SampleSet& set);

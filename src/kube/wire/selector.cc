@@ -1,5 +1,5 @@
-#include "base/bytes.h"
 #include "kube/wire/selector.h"
+#include "base/bytes.h"
 
 #include <algorithm>
 

@@ -42,7 +42,7 @@ struct ObjectInfo {
   // Not an object but what stands for all keys that begin with `key` (see ListOptions::delimiter),
   // or a directory (see ListOptions::directories).
   bool is_prefix = false;
-  bool unfinished = false;  // see ListOptions::unfinished
+  bool unfinished = false;              // see ListOptions::unfinished
   std::optional<FileOwner> owner = {};  // of stores that hold files
 };
 

@@ -11,7 +11,7 @@ namespace paddleop::volume::object {
 
 // A place for objects in the words of `juicefs format`.
 struct StorageConfig {
-  std::string storage = {};  // "file", "s3", "minio", "bos", "redis" or (to read from) "hdfs"; any case
+  std::string storage = {};  // "file", "s3", "minio", "bos", "redis", "hdfs" (to read); any case
   // A directory, or where the bucket is; see the storage's own header.
   std::string bucket = {};
   std::string access_key = {};  // "anonymous": unsigned requests whatever the environment says

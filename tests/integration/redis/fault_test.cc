@@ -185,8 +185,7 @@ TEST(RedisFaults, AnAbsentServerFailsInTimeAndByName) {
   EXPECT_THAT(reply.error().message(), HasSubstr(options.connection.Address()));
   server->Command("start redis");
   // One attempt gives a connection 300 ms, which a busy machine may not keep.
-  EXPECT_TRUE(
-      paddleop::testing::WaitFor([&] { return pool->Call(Soon(), {"PING"}).has_value(); }));
+  EXPECT_TRUE(paddleop::testing::WaitFor([&] { return pool->Call(Soon(), {"PING"}).has_value(); }));
 }
 
 }  // namespace

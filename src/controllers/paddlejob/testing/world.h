@@ -81,6 +81,6 @@ std::string EnvOf(const api::Json& pod, const std::string& name);
 
 // A role with one plain container, for specs: {"replicas": n, "template": ...}.
 std::string RoleJson(int replicas,
-                 std::string_view pod_spec = R"({"containers":[{"name":"c","image":"i"}]})");
+                     std::string_view pod_spec = R"({"containers":[{"name":"c","image":"i"}]})");
 
 }  // namespace paddleop::controllers::paddlejob::testing

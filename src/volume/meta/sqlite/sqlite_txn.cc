@@ -5,7 +5,6 @@
 namespace paddleop::volume {
 namespace {
 
-
 // Times are microseconds with the rest of the nanoseconds in a column of their own.
 std::int64_t Micros(const Timestamp& time) { return time.seconds * 1'000'000 + time.nanos / 1000; }
 

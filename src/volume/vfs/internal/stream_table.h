@@ -26,8 +26,8 @@ class StreamTable {
     MutexLock lock(mutex_);
     Stream& stream = streams_[ToInt(ino) % streams_.size()];
     // The kernel reads ahead in parallel, so requests come a little out of order.
-    const bool goes_on = stream.ino == ino && offset <= stream.next + block_ &&
-                         offset + block_ >= stream.next;
+    const bool goes_on =
+        stream.ino == ino && offset <= stream.next + block_ && offset + block_ >= stream.next;
     if (!goes_on) {
       stream = {.ino = ino, .next = end, .read = end - offset, .ahead = end};
       // Whoever starts at the beginning is likely to go on.
