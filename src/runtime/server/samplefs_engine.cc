@@ -193,19 +193,19 @@ class SamplefsEngine final : public Engine, public JobRunner {
   std::unique_ptr<SetTotals> totals_;
 };
 
-// Keys of the store may be exchanged while the volume lives; the Secret is what counts.
-// True if they were: then the volume has to be opened again.
-Result<bool> UpdateKeys(const Context& ctx, volume::Volume& volume, const VolumeFiles& files) {
+bool SameKeys(const volume::Setting& setting, const VolumeFiles& files) {
+  return setting.access_key == files.access_key && setting.secret_key == files.secret_key &&
+         setting.session_token == files.session_token;
+}
+
+// Keys of the store may be exchanged while the volume lives; the Secret is what counts. Then the
+// volume has to be opened again.
+Result<void> UpdateKeys(const Context& ctx, volume::Volume& volume, const VolumeFiles& files) {
   volume::Setting setting = volume.setting();
-  if (setting.access_key == files.access_key && setting.secret_key == files.secret_key &&
-      setting.session_token == files.session_token) {
-    return false;
-  }
   setting.access_key = files.access_key;
   setting.secret_key = files.secret_key;
   setting.session_token = files.session_token;
-  RETURN_IF_ERROR(volume.meta().UpdateSetting(ctx, setting));
-  return true;
+  return volume.meta().UpdateSetting(ctx, setting);
 }
 
 }  // namespace
@@ -247,14 +247,14 @@ Result<std::shared_ptr<Engine>> OpenSamplefsEngine(const Context& ctx,
     return Fail(Code::kInvalid, "the metadata belongs to volume \"{}\", the Secret names \"{}\"",
                 (*opened)->setting().name, files.name);
   }
-  if (options.index == 0) {
-    ASSIGN_OR_RETURN(const bool updated, UpdateKeys(bounded, **opened, files));
-    if (updated) {
-      log.Info(ctx, "keys of the object store taken over from the Secret");
-      opened->reset();
-      opened = open();
-      if (!opened) return std::unexpected(std::move(opened).error());
-    }
+  if (!SameKeys((*opened)->setting(), files)) {
+    if (options.index != 0)
+      return Fail(Code::kUnavailable, "partition 0 has not taken over the keys of the Secret yet");
+    RETURN_IF_ERROR(UpdateKeys(bounded, **opened, files));
+    log.Info(ctx, "keys of the object store taken over from the Secret");
+    opened->reset();
+    opened = open();
+    if (!opened) return std::unexpected(std::move(opened).error());
   }
   return std::make_shared<SamplefsEngine>(std::move(options), *std::move(opened), log, metrics);
 }
