@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
-BIN = ROOT / "build" / "release" / "bin"
+BIN = Path(os.environ.get("PADDLEOP_BIN_DIR", ROOT / "build/release/bin"))
 PEER = ROOT / "tests" / "peers" / "peer"
 NODES = 3
 BAR = 5.0
@@ -70,7 +70,7 @@ class Served:
         self.process.wait()
 
 
-def secret(name: str, **values: str) -> dict[str, Any]:
+def secret(name: str, /, **values: str) -> dict[str, Any]:
     data = {key.replace("_", "-"): base64.b64encode(value.encode()).decode() for key, value in values.items()}
     return {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name, "namespace": NS}, "data": data}
 
@@ -82,7 +82,7 @@ class Ours:
         self.redis, self.minio = redis.facts, minio.facts
         self.cluster = Cluster("--controllers")
         self.agent = NodeAgent(self.cluster, f"--nodes={NODES}", "--network=loopback")
-        self.manager = Manager(self.cluster)
+        self.manager = Manager(self.cluster, "--controllers=sampleset,samplejob")
         self.agent.wait_ready(NODES)
         self.manager.wait_ready()
 
