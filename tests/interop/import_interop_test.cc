@@ -222,11 +222,16 @@ TEST_F(ImportInterop, KilledAtAnyMomentItGoesOn) {
   const unsigned seed = device();
   SCOPED_TRACE(fmt::format("seed {}", seed));
   std::minstd_rand random(seed);
+  // So slow that an import takes longer than any of the processes lives.
+  std::size_t bytes = 0;
+  for (const auto& [name, content] : files) bytes += content.size();
+  const std::string limit = std::to_string(std::max<std::size_t>(1, bytes * 8 / 3'000'000));
   int killed = 0;
   for (int i = 0; i < 8; ++i) {
     const std::string after =
         fmt::format("{:.2f}", 0.15 + static_cast<double>(random() % 150) / 100);
-    const ProcessResult run = Samplefs({"sync", url_, dir_.File("from"), "--json"}, after);
+    const ProcessResult run =
+        Samplefs({"sync", url_, dir_.File("from"), "--json", "--bwlimit", limit}, after);
     if (run.exit_code != 0) ++killed;
   }
   const nlohmann::json done = Sync(dir_.File("from"));
