@@ -456,6 +456,24 @@ TEST_F(HttpClientTest, StartedRequestsObeyDeadlineStopAndStall) {
   done.wait();
 }
 
+TEST_F(HttpClientTest, AStartedRequestOfAStoppedCallerIsNotSent) {
+  std::atomic<int> requests = 0;
+  Serve([&](RawConnection& connection, int) {
+    if (!connection.ReadRequest().empty()) ++requests;
+    connection.Send("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
+  });
+  auto& client = Client();
+  std::stop_source stop;
+  stop.request_stop();
+  std::latch done(1);
+  client.Start(ctx_.WithStop(stop.get_token()), Get(), [&](Result<HttpResponse> response) {
+    EXPECT_CODE(response, Code::kCancelled);
+    done.count_down();
+  });
+  done.wait();
+  EXPECT_EQ(requests, 0);
+}
+
 TEST_F(HttpClientTest, DestroyingTheClientEndsWhatIsInFlight) {
   std::latch arrived(3);
   Serve([&](RawConnection& connection, int) {

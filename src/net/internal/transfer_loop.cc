@@ -130,6 +130,10 @@ void TransferLoop::Launch(std::unique_ptr<Job> owned) {
                   Status(Code::kUnavailable,
                          fmt::format("{} requests are already started, sent: no", kMaxJobs)));
   }
+  // Or an answer that is quick enough would come although nobody waits for it.
+  if (auto alive = job.ctx.Check(); !alive) {
+    return Finish(it, CURLE_OK, std::move(alive).error().Wrap("sent: no"));
+  }
   const auto added = curl_multi_add_handle(multi_, job.transfer->easy());
   CHECK(added == CURLM_OK, "libcurl: {}", curl_multi_strerror(added));
   if (job.ctx.stop().stop_possible()) {

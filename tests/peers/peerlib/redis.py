@@ -50,6 +50,9 @@ class Redis(SystemPeer):
             "save 3600 1",  # so that Redis saves when it is asked to stop
             f"appendonly {'yes' if options.appendonly else 'no'}",
         ]
+        if any(line.split()[:1] == ["cluster-enabled"] for line in options.config):
+            # Otherwise the port of its bus is 10,000 higher, where the machine's own connections are.
+            lines.append(f"cluster-port {session.free_port()}")
         if options.password:
             lines.append(f'requirepass "{options.password}"')
         reached: dict[str, Any] = {"host": "127.0.0.1", "port": port, "unix": str(unix)}

@@ -15,12 +15,15 @@ Result<void> WebSocketExec::Send(ExecStream stream, std::string_view bytes) {
 
 Result<ExecClient::Input> WebSocketExec::Receive(const Context& ctx) {
   for (;;) {
-    ASSIGN_OR_RETURN(const std::string message, socket_.Receive(ctx));
-    if (message.empty()) continue;
-    const bool ended = message[0] == kCloseStream;
-    if (ended && message.size() < 2) continue;
-    return Input{.stream = static_cast<ExecStream>(message[ended ? 1 : 0]),
-                 .bytes = ended ? "" : message.substr(1),
+    // Not moved out: g++ 12 then warns of bytes that nobody reads.
+    const auto message = socket_.Receive(ctx);
+    if (!message) return std::unexpected(message.error());
+    std::string_view rest = *message;
+    const bool ended = rest.starts_with(kCloseStream);
+    if (ended) rest.remove_prefix(1);
+    if (rest.empty()) continue;
+    return Input{.stream = static_cast<ExecStream>(rest.front()),
+                 .bytes = ended ? "" : std::string(rest.substr(1)),
                  .ended = ended};
   }
 }
