@@ -1,9 +1,10 @@
 """The YAML that users have (E7-E13 of the guides), applied with kubectl; run by paddlejob_test.py."""
 
+import re
 import unittest
 
 import shared
-from cluster import DATA, wait_for
+from cluster import DATA, ROOT, wait_for
 
 
 class Seeds(unittest.TestCase):
@@ -79,6 +80,21 @@ class Seeds(unittest.TestCase):
         self.assertNotIn("PADDLE_DISTRI_BACKEND", self.cluster.config_map(ns, "resnet"), "it asks for GPUs")
         self.succeed(ns, "resnet", 2)
         self.assertEqual(self.printed(ns), [["resnet", "Completed", "Collective"]])
+
+    def test_the_guides_jobs_run(self):
+        """Each mode of docs/paddlejob.md, in both languages, and what the guide shows of them."""
+        guides = [(ROOT / f"docs/paddlejob{language}.md").read_text() for language in ("", ".zh")]
+        jobs, chinese = ([block for block in re.findall(r"^```yaml\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+                          if "kind: PaddleJob" in block] for text in guides)
+        plain = [[re.sub(r" *#.*", "", block) for block in blocks] for blocks in (jobs, chinese)]
+        self.assertEqual(*plain)
+        ns = self.cluster.namespace("guide")
+        self.cluster.kubectl("-n", ns, "apply", "-f", "-", stdin="---\n".join(jobs))
+        shown = [line.split()[:3] for line in re.search(r"kubectl get pdj\nNAME.*?\n(.*?)^```", guides[0],
+                                                         re.MULTILINE | re.DOTALL)[1].splitlines()]
+        for name, _, _ in shown:
+            self.cluster.wait_phase(ns, name, "Running")
+        self.assertEqual(sorted(self.printed(ns)), shown)
 
     def test_e10_services_and_node_selector(self):
         ns = self.cluster.namespace("e10")
