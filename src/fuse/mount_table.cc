@@ -12,28 +12,11 @@
 #include <thread>
 
 #include "base/clock.h"
+#include "base/mount_info.h"
 #include "base/posix.h"
 
 namespace paddleop::fuse {
 namespace {
-
-// Blanks, tabs, newlines and backslashes in paths are written \040, \011, \012, \134.
-std::string Unescape(std::string_view text) {
-  std::string out;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    if (text[i] == '\\' && i + 3 < text.size()) {
-      int value = 0;
-      const auto [end, error] = std::from_chars(text.data() + i + 1, text.data() + i + 4, value, 8);
-      if (error == std::errc() && end == text.data() + i + 4) {
-        out.push_back(static_cast<char>(value));
-        i += 3;
-        continue;
-      }
-    }
-    out.push_back(text[i]);
-  }
-  return out;
-}
 
 std::vector<std::string_view> SplitWords(std::string_view line) {
   std::vector<std::string_view> words;
@@ -128,9 +111,9 @@ Result<std::vector<MountEntry>> ParseMountInfo(std::string_view text) {
     MountEntry entry;
     if (dash + 2 >= words.size() || !ParseDevice(words[2], entry))
       return Fail(Code::kCorrupt, "the mount table has a line we cannot read: {}", line);
-    entry.mount_point = Unescape(words[4]);
+    entry.mount_point = UnescapeMountPath(words[4]);
     entry.type = words[dash + 1];
-    entry.source = Unescape(words[dash + 2]);
+    entry.source = UnescapeMountPath(words[dash + 2]);
     entry.read_only = HasOption(words[5], "ro");
     entries.push_back(std::move(entry));
   }

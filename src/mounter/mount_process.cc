@@ -10,24 +10,12 @@
 #include <cstdlib>
 #include <sstream>
 
+#include "base/mount_info.h"
+
 extern char** environ;
 
 namespace paddleop::mounter {
 namespace {
-
-// /proc/self/mountinfo writes odd characters in octal.
-std::string Unescape(const std::string& text) {
-  std::string out;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    if (text[i] == '\\' && i + 3 < text.size()) {
-      out += static_cast<char>(std::strtol(text.substr(i + 1, 3).c_str(), nullptr, 8));
-      i += 3;
-    } else {
-      out += text[i];
-    }
-  }
-  return out;
-}
 
 std::vector<char*> Pointers(std::vector<std::string>& strings) {
   std::vector<char*> out;
@@ -95,7 +83,7 @@ bool IsMounted(const std::string& directory) {
     std::istringstream words(line);
     std::string word;
     for (int i = 0; i < 5; ++i) words >> word;  // the fifth is the mount point
-    if (Unescape(word) == directory) return true;
+    if (UnescapeMountPath(word) == directory) return true;
   }
   return false;
 }

@@ -3,26 +3,10 @@
 #include <cstdlib>
 #include <sstream>
 
+#include "base/mount_info.h"
 #include "base/posix.h"
 
 namespace paddleop::standalone::node {
-namespace {
-
-// Spaces and the like are written in octal.
-std::string Unescaped(const std::string& text) {
-  std::string out;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    if (text[i] == '\\' && i + 3 < text.size()) {
-      out += static_cast<char>(std::strtol(text.substr(i + 1, 3).c_str(), nullptr, 8));
-      i += 3;
-    } else {
-      out += text[i];
-    }
-  }
-  return out;
-}
-
-}  // namespace
 
 MountTable ParseMountTable(std::string_view mountinfo) {
   MountTable out;
@@ -34,7 +18,7 @@ MountTable ParseMountTable(std::string_view mountinfo) {
     std::string root;
     MountedAt mount;
     if (words >> id >> parent >> mount.device >> root >> mount.path) {
-      mount.path = Unescaped(mount.path);
+      mount.path = UnescapeMountPath(mount.path);
       out.push_back(std::move(mount));
     }
   }
