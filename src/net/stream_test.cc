@@ -81,7 +81,7 @@ class OneShotServer {
   std::jthread thread_;
 };
 
-void Echo(int fd) {
+void EchoBytes(int fd) {
   char buffer[4096];
   for (ssize_t n = 0; (n = ::recv(fd, buffer, sizeof(buffer), 0)) > 0;) {
     if (!WriteAll(fd, std::string_view(buffer, static_cast<std::size_t>(n)))) return;
@@ -109,7 +109,7 @@ Result<std::string> ReadExactly(const Context& ctx, Stream& stream, std::size_t 
 Context Soon() { return Context::Background().WithTimeout(10s); }
 
 TEST(StreamTest, EchoesOverTcp) {
-  OneShotServer server(Echo);
+  OneShotServer server(EchoBytes);
   auto stream = Dial(Soon(), server.options());
   ASSERT_OK(stream);
   ASSERT_OK((*stream)->WriteAll(Soon(), "hello"));
@@ -120,7 +120,7 @@ TEST(StreamTest, EchoesOverTcp) {
 }
 
 TEST(StreamTest, FindsHostsByName) {
-  OneShotServer server(Echo);
+  OneShotServer server(EchoBytes);
   auto options = server.options();
   options.host = "localhost";
   auto stream = Dial(Soon(), options);
@@ -132,7 +132,7 @@ TEST(StreamTest, FindsHostsByName) {
 TEST(StreamTest, EchoesOverUnixSocket) {
   auto directory = TempDir::Create();
   ASSERT_OK(directory);
-  OneShotServer server(Echo, directory->File("s"));
+  OneShotServer server(EchoBytes, directory->File("s"));
   DialOptions options;
   options.unix_socket = directory->File("s");
   auto stream = Dial(Soon(), options);
@@ -144,7 +144,7 @@ TEST(StreamTest, EchoesOverUnixSocket) {
 }
 
 TEST(StreamTest, MovesMoreThanTheSocketBuffersHold) {
-  OneShotServer server(Echo);
+  OneShotServer server(EchoBytes);
   auto stream = Dial(Soon(), server.options());
   ASSERT_OK(stream);
   std::string sent(8 << 20, '\0');
@@ -164,7 +164,7 @@ TEST(StreamTest, MovesMoreThanTheSocketBuffersHold) {
 TEST(StreamTest, RefusedConnectionNamesThePeer) {
   DialOptions options;
   {
-    OneShotServer server(Echo);
+    OneShotServer server(EchoBytes);
     options = server.options();
   }
   const auto stream = Dial(Soon(), options);
@@ -279,7 +279,7 @@ TEST(StreamTest, ShutdownEndsAWaitingReadAndAllLaterCalls) {
 }
 
 TEST(StreamTest, AStopThatCameTooLateDoesNotDisturbTheNextCall) {
-  OneShotServer server(Echo);
+  OneShotServer server(EchoBytes);
   auto stream = Dial(Soon(), server.options());
   ASSERT_OK(stream);
   for (int i = 0; i < 200; ++i) {
