@@ -133,24 +133,21 @@ class Bench:
         facts = self.minio.facts
         return uri.replace("minio://", f"minio://{facts['access_key']}:{facts['secret_key']}@")
 
-    def commands(self) -> int:
+    def redis_counter(self, name: str) -> int:
         out = subprocess.run(
             ["redis-cli", "-p", str(self.redis.facts["port"]), "info", "stats"],
             check=True, capture_output=True, text=True,
         )
-        found = re.search(r"total_commands_processed:(\d+)", out.stdout)
+        found = re.search(rf"{name}:(\d+)", out.stdout)
         assert found
         return int(found[1])
 
+    def commands(self) -> int:
+        return self.redis_counter("total_commands_processed")
+
     def round_trips(self) -> int:
         """How often Redis read from its clients: about one for each request that waits."""
-        out = subprocess.run(
-            ["redis-cli", "-p", str(self.redis.facts["port"]), "info", "stats"],
-            check=True, capture_output=True, text=True,
-        )
-        found = re.search(r"total_reads_processed:(\d+)", out.stdout)
-        assert found
-        return int(found[1])
+        return self.redis_counter("total_reads_processed")
 
     def run(self, argv: list[str], accept: tuple[int, ...] = (0,)) -> Cost:
         before = self.commands()

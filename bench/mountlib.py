@@ -23,6 +23,7 @@ TUNED = ["--open-cache", "7200", "--attr-cache", "7200", "--entry-cache", "7200"
 
 @contextlib.contextmanager
 def serve(name, *arguments):
+    """A peer of tests/peers, with its description; ends with its standard input."""
     process = subprocess.Popen([PEER, "serve", name, *arguments], stdin=subprocess.PIPE,
                                stdout=subprocess.PIPE, text=True)
     try:

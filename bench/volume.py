@@ -10,7 +10,6 @@ throughput, 0.5 of the memory). Rounds alternate; the median of the ratios count
 
 import argparse
 import contextlib
-import json
 import os
 import pathlib
 import re
@@ -21,21 +20,7 @@ import sys
 import tempfile
 import time
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
-PEER = ROOT / "tests/peers/peer"
-BIN = ROOT / "build/release/bin"
-
-
-@contextlib.contextmanager
-def serve(name, *arguments):
-    """A peer of tests/peers, with its description; ends with its standard input."""
-    process = subprocess.Popen([PEER, "serve", name, *arguments], stdin=subprocess.PIPE,
-                               stdout=subprocess.PIPE, text=True)
-    try:
-        yield json.loads(process.stdout.readline())
-    finally:
-        process.stdin.close()
-        process.wait(60)
+from mountlib import BIN, PEER, ROOT, serve
 
 
 class Juicefs:
