@@ -6,6 +6,6 @@ jobs=${JOBS:-$(nproc)}
 
 tools/check_layers.py
 git ls-files '*.cc' '*.h' | xargs clang-format-19 --dry-run --Werror
-make build/clang/build.ninja
+make build/clang/build.ninja build/tidy/build.ninja
 cmake --build --preset clang -j "$jobs"
 tools/tidy.py --jobs "$jobs"
