@@ -61,15 +61,15 @@ class FullDisk(unittest.TestCase):
         self.assertGreaterEqual(len(names), least)
         self.assertLessEqual(len(names), most)
 
-    def sync_fails(self, *words):
+    def sync_fails(self, *words, options=()):
         report = self.base / "report.json"
-        code, out, err = self.samplefs("sync", self.url, self.source, "--report", report)
+        code, out, err = self.samplefs("sync", self.url, self.source, "--report", report, *options)
         self.assertEqual(code, 1, out + err)
         for word in words:
             self.assertIn(word, out + err)
 
-    def sync_completes(self):
-        done = self.must("sync", self.url, self.source, "--json")
+    def sync_completes(self, *options):
+        done = self.must("sync", self.url, self.source, "--json", *options)
         self.assertEqual(done["files"]["failed"], 0, done)
         self.assertEqual(done["files"]["copied"] + done["files"]["skipped"], FILES, done)
         self.check(FILES, FILES)
@@ -86,11 +86,27 @@ class FullDisk(unittest.TestCase):
         self.format(self.base / "store", "--inodes", "100")
         self.sync_fails("make files in the volume")
         self.check(0, 100)
-        juicefs = subprocess.run([ROOT / "tests/peers/peer", "path", "juicefs"], check=True, capture_output=True,
-                                 text=True).stdout.strip() + "/juicefs"
-        subprocess.run([juicefs, "config", self.url, "--inodes", "0", "--yes"], check=True, capture_output=True,
-                       timeout=60, env=os.environ | {"HOME": str(self.base)})
+        self.juicefs("config", self.url, "--inodes", "0", "--yes")
         self.sync_completes()
+
+    def test_a_directory_with_a_quota(self):
+        self.format(self.base / "store")
+        self.must("mkdir", self.url, "/train")
+        self.juicefs("quota", "set", self.url, "--path", "/train", "--inodes", "100")
+        self.sync_fails("make files in the volume", "quota of directory", options=["--to", "/train"])
+        self.check(0, 100)
+        self.juicefs("quota", "check", self.url, "--path", "/train")
+        self.juicefs("quota", "set", self.url, "--path", "/train", "--inodes", "1000", "--capacity", "1")
+        self.sync_completes("--to", "/train")
+        # The official client counts what is there and finds what we counted.
+        self.juicefs("quota", "check", self.url, "--path", "/train")
+
+    def juicefs(self, *arguments):
+        folder = subprocess.run([ROOT / "tests/peers/peer", "path", "juicefs"], check=True, capture_output=True,
+                                text=True).stdout.strip()
+        done = subprocess.run([folder + "/juicefs", *arguments], capture_output=True, text=True, timeout=60,
+                              env=os.environ | {"HOME": str(self.base)})
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
 
     def test_a_full_cache(self):
         self.format(self.base / "store")
