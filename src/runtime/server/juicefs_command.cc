@@ -32,6 +32,13 @@ void Number(std::vector<std::string>& argv, const char* name, std::int32_t value
   if (value != 0) argv.push_back(fmt::format("--{}={}", name, value));
 }
 
+std::optional<std::uint64_t> WholeNumber(std::string_view text) {
+  std::uint64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
 }  // namespace
 
 ChildCommand JuicefsSync(const std::string& program, const std::string& mount,
@@ -100,6 +107,31 @@ api::ProgressCount ReadSyncSummary(std::string_view output) {
   count.skipped = number("skipped: ");
   count.failed = number("failed: ");
   return count;
+}
+
+std::optional<TreeTotals> ReadInfo(std::string_view output) {
+  const auto value = [&](std::string_view label) -> std::string_view {
+    const auto at = output.find(label);
+    if (at == std::string_view::npos) return {};
+    const auto begin = at + label.size();
+    return output.substr(begin, output.find('\n', begin) - begin);
+  };
+  const auto files = WholeNumber(value("\n  files: "));
+  // "14.65 KiB (15000 Bytes)", or "0 Bytes".
+  std::string_view length = value("\n length: ");
+  if (const auto bracket = length.find('('); bracket != std::string_view::npos)
+    length.remove_prefix(bracket + 1);
+  const auto bytes = WholeNumber(length.substr(0, length.find(' ')));
+  if (!files || !bytes) return std::nullopt;
+  return TreeTotals{.files = *files, .bytes = *bytes};
+}
+
+std::uint64_t CachedBlockSize(std::string_view file_name) {
+  const auto last = file_name.rfind('_');
+  if (last == std::string_view::npos || last == 0) return 0;
+  const auto first = file_name.find('_');
+  if (first == last || !WholeNumber(file_name.substr(0, first))) return 0;
+  return WholeNumber(file_name.substr(last + 1)).value_or(0);
 }
 
 Result<std::vector<std::string>> ShareOf(const std::vector<std::string>& files,

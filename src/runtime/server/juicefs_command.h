@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -24,6 +25,19 @@ ChildCommand JuicefsSync(const std::string& program, const std::string& mount,
 // What `juicefs sync` says at its end: "Found: 10, skipped: 1, ..., copied: 8 (1.5 KiB), failed:
 // 1". Members it does not mention stay zero.
 api::ProgressCount ReadSyncSummary(std::string_view output);
+
+struct TreeTotals {
+  std::uint64_t files = 0;
+  std::uint64_t bytes = 0;  // of their content, without what the client adds for pages
+
+  bool operator==(const TreeTotals&) const = default;
+};
+// What `juicefs info -r` says of a directory; nullopt if it is something else.
+std::optional<TreeTotals> ReadInfo(std::string_view output);
+
+// How much data the client keeps in a cache file of this name (ID_INDEX_SIZE); the file itself also
+// has checksums. 0 for what is no block.
+std::uint64_t CachedBlockSize(std::string_view file_name);
 
 // The files of partition `partition` of `partitions`, out of all of them in order.
 Result<std::vector<std::string>> ShareOf(const std::vector<std::string>& files,

@@ -5,14 +5,16 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <filesystem>
+#include <optional>
 #include <set>
 #include <sstream>
 #include <thread>
+#include <utility>
 
 #include "base/bytes.h"
 #include "base/crypto.h"
+#include "base/mutex.h"
 #include "base/posix.h"
 #include "base/thread_pool.h"
 #include "runtime/server/internal/child_process.h"
@@ -49,7 +51,7 @@ class JuicefsEngine final : public Engine, public JobRunner {
   std::string state_dir() const override { return state_dir_; }
   std::string socket_path() const override { return {}; }
   Result<void> Start(const Context& /*ctx*/, PeerDirectory& /*peers*/) override {
-    meter_ = std::jthread([this](const std::stop_token& stop) { MeasureCache(stop); });
+    meter_ = std::jthread([this](const std::stop_token& stop) { Measure(stop); });
     return {};
   }
   JobRunner& parts() override { return *this; }
@@ -75,12 +77,16 @@ class JuicefsEngine final : public Engine, public JobRunner {
 
   void Describe(const Context& /*ctx*/, CacheInfo& info) override {
     info.volume = options_.set;
-    info.cached_size = cached_bytes_;
-    struct statvfs vfs{};
-    if (::statvfs(options_.mount.c_str(), &vfs) == 0) {
-      info.total_size = (vfs.f_blocks - vfs.f_bfree) * vfs.f_frsize;
-      info.total_files = vfs.f_files - vfs.f_ffree;
+    {
+      MutexLock lock(mutex_);
+      info.cached_size = cached_bytes_;
+      info.totals_known = totals_.has_value();
+      if (totals_) {
+        info.total_size = totals_->bytes;
+        info.total_files = totals_->files;
+      }
     }
+    struct statvfs vfs{};
     std::set<dev_t> disks;
     for (const std::string& directory : options_.cache_directories) {
       struct stat st{};
@@ -97,7 +103,11 @@ class JuicefsEngine final : public Engine, public JobRunner {
     return std::nullopt;
   }
   bool Intact() override { return ::access(state_dir_.c_str(), F_OK) == 0 || errno != ENOENT; }
-  void JobEnded() override {}
+  void JobEnded() override {
+    MutexLock lock(mutex_);
+    asked_ = true;
+    wake_.notify_all();
+  }
   Result<void> Purge(const Context& ctx) override {
     RETURN_IF_ERROR(Juicefs(ctx, {"warmup", "--evict", options_.mount}, {}));
     return {};
@@ -232,30 +242,82 @@ class JuicefsEngine final : public Engine, public JobRunner {
     return text;
   }
 
-  // The official client keeps no counters that we could read, so its directories are walked, in
-  // the background.
-  void MeasureCache(const std::stop_token& stop) {
+  // The official client keeps no counters that we could read, so its directories are walked and it
+  // is asked for the size of the tree, in the background.
+  void Measure(const std::stop_token& stop) {
     SetThreadName("cache-size");
     const Context ctx = Context::Background().WithStop(stop);
-    do {
-      std::uint64_t bytes = 0;
-      for (const std::string& directory : options_.cache_directories) {
-        std::error_code error;
-        for (fs::recursive_directory_iterator it(directory, error), end;
-             !error && it != end && !ctx.Stopped(); it.increment(error)) {
-          if (it->path().native().find("/raw/") == std::string::npos) continue;
-          if (it->is_regular_file(error)) bytes += it->file_size(error);
-          error.clear();
-        }
+    Usage seen;
+    int looks = 0;
+    while (!stop.stop_requested()) {
+      const std::uint64_t cached = CachedBytes(ctx);
+      {
+        MutexLock lock(mutex_);
+        cached_bytes_ = cached;
       }
-      cached_bytes_ = bytes;
-    } while (Clock::System().SleepFor(ctx, std::chrono::seconds(5)));
+      // Its sums come a moment after what changed them.
+      if (const Usage now = UsageNow(); now != seen || !Known()) {
+        seen = now;
+        looks = 3;
+      }
+      if (looks > 0 && LookAtTree(ctx)) --looks;
+      MutexLock lock(mutex_);
+      wake_.wait_for(lock, stop, std::chrono::seconds(5), [&]() REQUIRES(mutex_) { return asked_; });
+      asked_ = false;
+    }
+  }
+
+  std::uint64_t CachedBytes(const Context& ctx) const {
+    std::uint64_t bytes = 0;
+    for (const std::string& directory : options_.cache_directories) {
+      std::error_code error;
+      for (fs::recursive_directory_iterator it(directory, error), end;
+           !error && it != end && !ctx.Stopped(); it.increment(error)) {
+        if (it->path().native().find("/raw/") == std::string::npos) continue;
+        if (it->is_regular_file(error)) bytes += CachedBlockSize(it->path().filename().native());
+        error.clear();
+      }
+    }
+    return bytes;
+  }
+
+  // What the volume takes, in pages and with its directories: changes whenever the tree does.
+  using Usage = std::pair<std::uint64_t, std::uint64_t>;
+  Usage UsageNow() const {
+    struct statvfs vfs{};
+    if (::statvfs(options_.mount.c_str(), &vfs) != 0) return {};
+    return {vfs.f_blocks - vfs.f_bfree, vfs.f_files - vfs.f_ffree};
+  }
+
+  bool Known() {
+    MutexLock lock(mutex_);
+    return totals_.has_value();
+  }
+
+  bool LookAtTree(const Context& ctx) {
+    auto child = internal::RunChild(ctx.WithTimeout(std::chrono::minutes(5)),
+                                    {options_.program, "info", "-r", options_.mount}, {});
+    const auto totals = child && child->exit_code == 0 ? ReadInfo(child->output) : std::nullopt;
+    if (!totals) {
+      if (!ctx.Stopped()) {
+        log_.Warn(ctx, "size of the set not found",
+                  {{"error", child ? LastLine(child->output) : child.error().message()}});
+      }
+      return false;
+    }
+    MutexLock lock(mutex_);
+    totals_ = totals;
+    return true;
   }
 
   const JuicefsEngineOptions options_;
   const Logger& log_;
   std::string state_dir_;
-  std::atomic<std::uint64_t> cached_bytes_ = 0;
+  Mutex mutex_;
+  CondVar wake_;
+  bool asked_ GUARDED_BY(mutex_) = false;  // to look at once
+  std::uint64_t cached_bytes_ GUARDED_BY(mutex_) = 0;
+  std::optional<TreeTotals> totals_ GUARDED_BY(mutex_);
   std::jthread meter_;
 };
 

@@ -43,6 +43,23 @@ TEST(JuicefsSync, SummaryIsRead) {
   EXPECT_EQ(ReadSyncSummary("nothing").total, 0);
 }
 
+TEST(JuicefsInfo, TotalsAreRead) {
+  EXPECT_EQ(ReadInfo("/mnt/set :\n  inode: 1\n  files: 3\n   dirs: 2\n length: 14.65 KiB (15000 Bytes)\n"
+                     "   size: 32.00 KiB (32768 Bytes)\n   path: /\n"),
+            (TreeTotals{.files = 3, .bytes = 15000}));
+  EXPECT_EQ(ReadInfo("/mnt/set :\n  inode: 1\n  files: 0\n   dirs: 1\n length: 0 Bytes\n"),
+            (TreeTotals{.files = 0, .bytes = 0}));
+  EXPECT_EQ(ReadInfo("<FATAL>: no such directory\n"), std::nullopt);
+}
+
+TEST(JuicefsCache, FilesAreCountedWithoutTheirChecksums) {
+  EXPECT_EQ(CachedBlockSize("17_0_4194304"), 4194304u);
+  EXPECT_EQ(CachedBlockSize("17_0_4194304.tmp"), 0u);
+  EXPECT_EQ(CachedBlockSize("4194304"), 0u);
+  EXPECT_EQ(CachedBlockSize("_4194304"), 0u);
+  EXPECT_EQ(CachedBlockSize("note_of_5"), 0u);
+}
+
 TEST(JuicefsWarmup, SharesAreThoseOfTheSampler) {
   std::vector<std::string> files;
   for (int i = 0; i < 10; ++i) files.push_back(std::string(1, static_cast<char>('a' + i)));

@@ -125,7 +125,8 @@ TEST_F(RuntimeJuicefs, EveryKindOfJob) {
   EXPECT_EQ(warmed.progress.files.done, static_cast<std::int64_t>(kFiles));
   EXPECT_TRUE(WaitFor([&] {
     auto info = client_->GetCacheInfo(ctx_);
-    return info && info->cached_size >= kFiles * kSize && info->total_size >= kFiles * kSize;
+    return info && info->cached_size == kFiles * kSize && info->total_size == kFiles * kSize &&
+           info->total_files == kFiles;
   }));
   const auto cleared = Run({.kind = JobKind::kClear, .name = RandomUuid()});
   EXPECT_EQ(cleared.state, JobState::kSucceeded) << cleared.message;

@@ -306,11 +306,12 @@ class SampleSets(SetHelpers):
         self.assertEqual({f.name: f.read_bytes() for f in mount.iterdir() if f.suffix == ".jpg"}, content)
 
         def cached():
-            return self.set("official")["status"]["cacheStatus"]["cachedSize"]
-        # The official client counts in pages, and its directories too: 50 * 20,000 bytes are 977 KiB.
-        for kind, size in (("clear", "0 B"), ("warmup", "977 KiB")):
+            cache = self.set("official")["status"]["cacheStatus"]
+            return [cache[member] for member in ("totalSize", "totalFiles", "cachedSize", "cachedPercent")]
+        for kind, size, percent in (("clear", "0 B", "0%"), ("warmup", "977 KiB", "100%")):
             self.run_job(sample_job(f"official-{kind}", kind, "official"))
-            wait_for(lambda: cached() == size, lambda: f"after {kind}: {self.described('sampleset', 'official')}")
+            wait_for(lambda: cached() == ["977 KiB", "50", size, percent],
+                     lambda: f"after {kind}: {self.described('sampleset', 'official')}")
         self.run_job(sample_job("official-rmr", "rmr", "official", rmrOptions={"paths": ["000.jpg"]}))
         self.assertFalse((mount / "000.jpg").exists())
         self.run_job(sample_job("official-sync", "sync", "official"))
