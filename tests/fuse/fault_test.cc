@@ -29,8 +29,9 @@ std::vector<std::string> FilesBelow(const std::string& directory) {
   return files;
 }
 
-std::unique_ptr<TestVolume> VolumeWithFiles(Engine engine) {
-  auto volume = TestVolume::Make(engine);
+std::unique_ptr<TestVolume> VolumeWithFiles(Engine engine,
+                                            const std::vector<std::string>& format_options = {}) {
+  auto volume = TestVolume::Make(engine, format_options);
   EXPECT_OK(volume);
   auto mount = TestMount::Make(**volume, {"--cache-dir", (*volume)->dir() + "/writer-cache"}, "w");
   EXPECT_OK(mount);
@@ -216,6 +217,37 @@ TEST_F(HungStore, ReadersCanBeKilledAndTheMountTakenAway) {
     EXPECT_OK((*mount)->Unmount({"--force"}));
     ASSERT_OK(minio_->Command("resume minio"));
   }
+}
+
+// The official client exchanges the keys in the metadata; whoever has the volume mounted goes on.
+TEST(Faults, TheStoresKeysChange) {
+  auto minio = Peer::Start("minio", {"--bucket", "volume"});
+  ASSERT_OK(minio);
+  auto juicefs = Peer::Path("juicefs");
+  ASSERT_OK(juicefs);
+  auto volume = VolumeWithFiles(
+      Engine::kSqlite, {"--storage", "minio", "--bucket", minio->Get("endpoint") + "/volume",
+                        "--access-key", minio->Get("access_key"), "--secret-key",
+                        minio->Get("secret_key")});
+  auto data_set = TestMount::Make(*volume, {"--read-only"}, "data-set");
+  ASSERT_OK(data_set);
+  auto general = TestMount::Make(
+      *volume, {"--no-bgjob", "--cache-dir", volume->dir() + "/general-cache"}, "general");
+  ASSERT_OK(general);
+  ASSERT_OK(minio->Command("kill minio"));
+  ASSERT_OK(WriteWhole(minio->Get("data_dir") + "/root-password", "another-password"));
+  ASSERT_OK(minio->Command("start minio"));
+  EXPECT_FALSE(ReadWhole((*data_set)->File("f0")));
+  EXPECT_FALSE(ReadWhole((*general)->File("f0")));
+  auto changed = RunProcess({*juicefs + "/juicefs", "config", volume->url(), "--yes"},
+                            {"SECRET_KEY=another-password"});
+  ASSERT_OK(changed);
+  ASSERT_EQ(changed->exit_code, 0) << changed->err;
+  EXPECT_TRUE(WaitFor([&] { return WrongFiles(**data_set) == 0; }, 60s)) << (*data_set)->Log();
+  EXPECT_TRUE(WaitFor([&] { return WrongFiles(**general) == 0; }, 60s)) << (*general)->Log();
+  EXPECT_OK(WriteWhole((*general)->File("new"), Pattern(500'000, 11)));
+  EXPECT_OK((*data_set)->Unmount());
+  EXPECT_OK((*general)->Unmount());
 }
 
 }  // namespace

@@ -28,6 +28,24 @@ Result<std::unique_ptr<object::ObjectStore>> OpenVolumeObjects(const Setting& se
   return object::WithPrefix(std::move(store), setting.name + "/");
 }
 
+Result<void> Volume::OpenObjects(const VolumeOptions& options, MetricsRegistry& metrics) {
+  ASSIGN_OR_RETURN(auto first, OpenVolumeObjects(setting_, metrics, options.transfer));
+  objects_ = std::make_unique<object::RenewingStore>(
+      std::move(first),
+      [this, used = setting_, transfer = options.transfer,
+       &metrics](const Context& ctx) mutable -> Result<std::unique_ptr<object::ObjectStore>> {
+        ASSIGN_OR_RETURN(const Setting now, meta_->Load(ctx));
+        if (now.access_key == used.access_key && now.secret_key == used.secret_key &&
+            now.session_token == used.session_token) {
+          return nullptr;
+        }
+        ASSIGN_OR_RETURN(auto store, OpenVolumeObjects(now, metrics, transfer));
+        used = now;
+        return store;
+      });
+  return {};
+}
+
 Result<void> Volume::OpenCaches(const Context& ctx, const VolumeOptions& options, const Logger& log,
                                 MetricsRegistry& metrics) {
   const std::uint64_t memory = options.cache.memory_bytes.value_or(options.memory_cache_bytes);
@@ -57,8 +75,7 @@ Result<std::unique_ptr<Volume>> Volume::Open(const Context& ctx, const std::stri
   if (!setting)
     return std::unexpected(std::move(setting).error().Wrap("open volume " + RedactUrl(meta_url)));
   volume->setting_ = *std::move(setting);
-  ASSIGN_OR_RETURN(volume->objects_,
-                   OpenVolumeObjects(volume->setting_, metrics, options.transfer));
+  RETURN_IF_ERROR(volume->OpenObjects(options, metrics));
   ASSIGN_OR_RETURN(const Compression compression, ParseCompression(volume->setting_.compression));
   RETURN_IF_ERROR(volume->OpenCaches(ctx, options, log, metrics));
   volume->blocks_ = std::make_unique<BlockStore>(
@@ -95,6 +112,7 @@ Result<std::unique_ptr<Volume>> Volume::Open(const Context& ctx, const std::stri
 }
 
 Volume::~Volume() {
+  if (objects_) objects_->Stop();
   vfs_.reset();
   // The deletion thread uses the block store: it ends before its own members do.
   meta_.reset();

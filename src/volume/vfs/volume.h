@@ -14,6 +14,7 @@
 #include "volume/chunk/block_store.h"
 #include "volume/meta/meta_store.h"
 #include "volume/object/object_store.h"
+#include "volume/object/renewing_store.h"
 #include "volume/vfs/vfs.h"
 
 namespace paddleop::volume {
@@ -60,7 +61,7 @@ class Volume {
 
   const Setting& setting() const { return setting_; }
   MetaStore& meta() { return *meta_; }
-  // Keys below the volume's own prefix.
+  // Keys below the volume's own prefix. Follows the access keys of the setting when they change.
   object::ObjectStore& objects() { return *objects_; }
   BlockStore& blocks() { return *blocks_; }
   // Null if VolumeOptions::cache names no directory.
@@ -69,11 +70,12 @@ class Volume {
 
  private:
   Volume() = default;
+  Result<void> OpenObjects(const VolumeOptions& options, MetricsRegistry& metrics);
   Result<void> OpenCaches(const Context& ctx, const VolumeOptions& options, const Logger& log,
                           MetricsRegistry& metrics);
 
   Setting setting_;
-  std::unique_ptr<object::ObjectStore> objects_;
+  std::unique_ptr<object::RenewingStore> objects_;  // asks meta_ for new keys
   std::unique_ptr<DiskCache> disk_cache_;
   std::unique_ptr<CacheStore> cache_;  // reads disk_cache_
   std::unique_ptr<BlockStore> blocks_;
