@@ -13,10 +13,9 @@
 namespace paddleop::cmd {
 namespace {
 
-constexpr std::array kKernelFlags = {"ro",       "rw",        "suid",     "nosuid",  "dev",
-                                     "nodev",    "exec",      "noexec",   "async",   "sync",
-                                     "atime",    "noatime",   "relatime", "dirsync", "nodiratime",
-                                     "diratime", "norelatime"};
+constexpr std::array kKernelFlags = {"suid",     "nosuid",  "dev",        "nodev",    "exec",
+                                     "noexec",   "async",   "sync",       "atime",    "noatime",
+                                     "relatime", "dirsync", "nodiratime", "diratime", "norelatime"};
 // Written into fstab for mount(8) and systemd.
 constexpr std::array kForMount = {"defaults", "auto",      "noauto",   "user",
                                   "nouser",   "users",     "owner",    "group",
@@ -134,7 +133,9 @@ Result<void> ApplyOne(const std::string& option, const std::map<std::string, Set
     flags->allow_other = true;
     return {};
   }
+  // mount(8) says rw for every line of fstab that does not say ro: the mode decides.
   if (name == "ro") flags->read_only = true;
+  if (name == "ro" || name == "rw") return {};
   if (std::ranges::any_of(kKernelFlags, is) || name == "max_read") {
     flags->kernel_options.push_back(option);
     return {};

@@ -64,25 +64,33 @@ TEST(MountCommand, WithoutTheDeviceItSaysWhatToDo) {
   EXPECT_NE(result->err.find("/dev/fuse"), std::string::npos) << result->err;
 }
 
+// By mount(8) itself, in a mount namespace where our helper is in /sbin.
 TEST(MountCommand, MountsFromAnFstabLine) {
   auto volume = TestVolume::Make(Engine::kSqlite);
   ASSERT_OK(volume);
-  const std::string helper = (*volume)->dir() + "/mount.samplefs";
-  const std::string dir = (*volume)->dir() + "/m";
-  ASSERT_OK(MakeDirectories(dir));
-  ASSERT_EQ(::symlink((BinDir() + "/samplefs").c_str(), helper.c_str()), 0);
-  // What mount(8) calls for "URL DIR samplefs _netdev,noatime,read-only,cache-dir=... 0 0".
-  auto mounted = RunProcess({helper, (*volume)->url(), dir, "-o",
-                             "rw,noatime,_netdev,read-only,log=" + (*volume)->dir() +
-                                 "/log,cache-dir=" + (*volume)->cache()});
-  ASSERT_OK(mounted);
-  ASSERT_EQ(mounted->exit_code, 0) << mounted->err;
-  auto status = RunSamplefs({"status", dir, "--json"});
-  ASSERT_OK(status);
-  EXPECT_EQ(nlohmann::json::parse(status->out)["mode"], "data-set") << status->out << status->err;
-  auto gone = RunSamplefs({"umount", dir});
-  ASSERT_OK(gone);
-  EXPECT_EQ(gone->exit_code, 0) << gone->err;
+  const std::string& home = (*volume)->dir();
+  for (const char* name : {"/w", "/m", "/source"}) ASSERT_OK(MakeDirectories(home + name));
+  ASSERT_OK(WriteWhole(home + "/source/f", "content"));
+  ASSERT_OK((*volume)->Run("sync", {home + "/source", "--state-dir", home + "/state"}));
+  const std::string cache = ",cache-dir=" + (*volume)->cache();
+  ASSERT_OK(
+      WriteWhole(home + "/fstab",
+                 fmt::format("{0} {1}/m samplefs _netdev,noatime,read-only,log={1}/log{2} 0 0\n"
+                             "{0} {1}/w samplefs defaults,cache-size=100,log={1}/log-w{2}-w 0 0\n",
+                             (*volume)->url(), home, cache)));
+  auto done = RunProcess(
+      {"unshare", "-m", "bash", "-c",
+       fmt::format("set -e; cd {0}; mount -t tmpfs tmpfs /usr/sbin; "
+                   "ln -s {1}/samplefs /usr/sbin/mount.samplefs; mount -a -T {0}/fstab; cat m/f; "
+                   "{1}/samplefs status {0}/m --json; {1}/samplefs status {0}/w --json; "
+                   "echo new >w/g; ! touch m/g; umount m; umount w; ! mountpoint -q m",
+                   home, BinDir())});
+  ASSERT_OK(done);
+  EXPECT_EQ(done->exit_code, 0) << done->out << done->err;
+  EXPECT_TRUE(done->out.starts_with("content")) << done->out;
+  EXPECT_NE(done->out.find("\"data-set\""), std::string::npos) << done->out;
+  EXPECT_NE(done->out.find("\"general\""), std::string::npos) << done->out;
+  EXPECT_NE(done->err.find("Read-only file system"), std::string::npos) << done->err;
 }
 
 TEST(MountCommand, KeepsToTheBandwidthOfTheVolumeOrItsOwn) {
