@@ -1,4 +1,4 @@
-// Drives our HTTP client against a URL and prints what it did as one JSON object; bench/http.py
+// Drives our HTTP client against a URL and prints what it did as one JSON object; bench/http_client.py
 // compares it with wrk and curl.
 //
 //   http_client_bench small URL CONNECTIONS SECONDS [blocking|started]

@@ -25,28 +25,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parent.parent
+from peers import PEER, ROOT, Served
+
 BIN = ROOT / "build" / "release" / "bin"
-PEER = ROOT / "tests" / "peers" / "peer"
-
-
-class Served:
-    """A peer for as long as this lives."""
-
-    def __init__(self, name: str, *options: str) -> None:
-        self.process = subprocess.Popen(
-            [PEER, "serve", name, *options], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        )
-        assert self.process.stdout is not None
-        line = self.process.stdout.readline()
-        if not line:
-            sys.exit(f"bench/import.py: {name} did not start")
-        self.facts: dict[str, Any] = json.loads(line)
-
-    def stop(self) -> None:
-        assert self.process.stdin is not None
-        self.process.stdin.close()
-        self.process.wait()
 
 
 @dataclass
@@ -82,7 +63,6 @@ class Bench:
 
     def _make_public(self) -> None:
         """wrk does not sign: anyone may read and write what it uses."""
-        sys.path.remove(str(ROOT / "bench"))  # where http.py is not the standard library's
         import boto3
         import botocore.config
 

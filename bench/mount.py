@@ -23,7 +23,8 @@ import sys
 import tempfile
 import time
 
-from mountlib import BIN, TUNED, MemoryGroup, Table, Workshop, drop_caches, epoch, must, resident, serve
+from mountlib import BIN, TUNED, MemoryGroup, Table, Workshop, drop_caches, epoch, must, resident
+from peers import Served
 
 ROWS = "cold,memory,local,limit,walk,big,write,resident,s3fs"
 
@@ -292,8 +293,8 @@ def main():
         else:
             home = options.home or stack.enter_context(tempfile.TemporaryDirectory(dir=options.dir,
                                                                                    prefix="mount-bench"))
-            redis = stack.enter_context(serve("redis"))
-            minio = stack.enter_context(serve("minio", "--bucket", "bench"))
+            redis = stack.enter_context(Served("redis"))
+            minio = stack.enter_context(Served("minio", "--bucket", "bench"))
         bench = Bench(options, Workshop(home, redis, minio, shares))
         if options.prepare:
             prepare(bench, rows)

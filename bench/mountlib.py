@@ -12,25 +12,13 @@ import sys
 import tempfile
 import time
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
-PEER = ROOT / "tests/peers/peer"
+from peers import PEER, ROOT
+
 BIN = ROOT / "build/release/bin"
 
 # The tuning that is usual for training on this client.
 TUNED = ["--open-cache", "7200", "--attr-cache", "7200", "--entry-cache", "7200",
          "--dir-entry-cache", "7200", "--prefetch", "1", "--buffer-size", "1024"]
-
-
-@contextlib.contextmanager
-def serve(name, *arguments):
-    """A peer of tests/peers, with its description; ends with its standard input."""
-    process = subprocess.Popen([PEER, "serve", name, *arguments], stdin=subprocess.PIPE,
-                               stdout=subprocess.PIPE, text=True)
-    try:
-        yield json.loads(process.stdout.readline())
-    finally:
-        process.stdin.close()
-        process.wait(60)
 
 
 def must(*argv, **options):

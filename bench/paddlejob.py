@@ -17,15 +17,13 @@ import subprocess
 import sys
 import threading
 import time
+import urllib.request
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 RELEASE = ROOT / "build/release"
 os.environ.setdefault("PADDLEOP_BIN_DIR", str(RELEASE / "bin"))
 sys.dont_write_bytecode = True
-# In place of this folder, whose http.py is not Python's.
-sys.path[0] = str(ROOT / "tests/integration/operator")
-
-import urllib.request  # noqa: E402
+sys.path.insert(0, str(ROOT / "tests/integration/operator"))
 
 from cluster import Cluster, Manager, job, wait_for  # noqa: E402
 

@@ -15,9 +15,11 @@ from __future__ import annotations
 
 import argparse
 import base64
+import http.client
 import json
 import os
 import shutil
+import ssl
 import subprocess
 import sys
 import tempfile
@@ -25,9 +27,9 @@ import time
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parent.parent
+from peers import PEER, ROOT, Served
+
 BIN = Path(os.environ.get("PADDLEOP_BIN_DIR", ROOT / "build/release/bin"))
-PEER = ROOT / "tests" / "peers" / "peer"
 NODES = 3
 BAR = 5.0
 BLOCK = 4 << 20
@@ -38,36 +40,12 @@ SET = "small"
 os.environ["PADDLEOP_BIN_DIR"] = str(BIN)
 os.environ["PATH"] = f"{BIN}:{os.environ['PATH']}"
 sys.dont_write_bytecode = True
-# In place of this folder, whose http.py is not Python's.
-sys.path[0] = str(ROOT / "tests/integration/operator")
-sys.path.insert(0, str(ROOT / "tests/integration/node"))
-
-import http.client  # noqa: E402
-import ssl  # noqa: E402
+sys.path[:0] = [str(ROOT / "tests/integration" / room) for room in ("node", "operator")]
 
 from agent import NodeAgent  # noqa: E402
 from cluster import Cluster, Manager, wait_for  # noqa: E402
 
 PATH = f"/apis/batch.paddlepaddle.org/v1alpha1/namespaces/{NS}/samplesets/{SET}"
-
-
-class Served:
-    """A peer for as long as this lives."""
-
-    def __init__(self, name: str, *options: str) -> None:
-        self.process = subprocess.Popen(
-            [PEER, "serve", name, *options], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        )
-        assert self.process.stdout is not None
-        line = self.process.stdout.readline()
-        if not line:
-            sys.exit(f"bench/sampleset.py: {name} did not start")
-        self.facts: dict[str, Any] = json.loads(line)
-
-    def stop(self) -> None:
-        assert self.process.stdin is not None
-        self.process.stdin.close()
-        self.process.wait()
 
 
 def secret(name: str, /, **values: str) -> dict[str, Any]:

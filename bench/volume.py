@@ -20,7 +20,8 @@ import sys
 import tempfile
 import time
 
-from mountlib import BIN, PEER, ROOT, serve
+from mountlib import BIN
+from peers import PEER, ROOT, Served
 
 
 class Juicefs:
@@ -120,7 +121,7 @@ def tree(table, juicefs, url, options):
 
 
 def read(table, juicefs, redis, options):
-    with serve("minio") as minio:
+    with Served("minio") as minio:
         url = redis + "/3"
         keys = {"ACCESS_KEY": minio["access_key"], "SECRET_KEY": minio["secret_key"]}
         juicefs.environment |= keys
@@ -174,7 +175,7 @@ def main():
     subprocess.run(["make", "build/release/build.ninja"], cwd=ROOT, check=True, stdout=sys.stderr)
     subprocess.run(["cmake", "--build", "--preset", "release", "--target", "meta_bench", "samplefs"],
                    cwd=ROOT, check=True, stdout=sys.stderr)
-    with tempfile.TemporaryDirectory() as home, serve("redis") as redis:
+    with tempfile.TemporaryDirectory() as home, Served("redis") as redis:
         juicefs = Juicefs(pathlib.Path(home))
         base = f"redis://127.0.0.1:{redis['port']}"
         table = Table()

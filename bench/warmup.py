@@ -22,7 +22,8 @@ import sys
 import tempfile
 import time
 
-from volume import BIN, ROOT, Juicefs, Table, serve
+from peers import ROOT, Served
+from volume import BIN, Juicefs, Table
 
 
 def make_data(folder, files, low, high):
@@ -122,8 +123,8 @@ def main():
                        check=True, stdout=sys.stderr)
     with contextlib.ExitStack() as stack:
         home = stack.enter_context(tempfile.TemporaryDirectory())
-        redis = stack.enter_context(serve("redis"))
-        minio = stack.enter_context(serve("minio", "--bucket", "bench"))
+        redis = stack.enter_context(Served("redis"))
+        minio = stack.enter_context(Served("minio", "--bucket", "bench"))
         base = f"redis://127.0.0.1:{redis['port']}"
         juicefs, table = Juicefs(home), Table()
         few = warm(table, juicefs, base, minio, "imagenet", options.imagenet, 60_000, 160_000, 3, options)

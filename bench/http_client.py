@@ -72,7 +72,7 @@ class Server:
                 return
             except OSError:
                 if self.process.poll() is not None or time.monotonic() > deadline:
-                    sys.exit("bench/http.py: nginx did not start")
+                    sys.exit("bench/http_client.py: nginx did not start")
                 time.sleep(0.02)
 
     def stop(self) -> None:
@@ -101,7 +101,7 @@ def ours(bench: str, url: str, connections: int, seconds: int, mode: str) -> flo
     out, _, cpu = run([bench, "small", url, str(connections), str(seconds), mode])
     result = json.loads(out)
     if result["errors"]:
-        sys.exit(f"bench/http.py: {result['errors']} requests of ours failed")
+        sys.exit(f"bench/http_client.py: {result['errors']} requests of ours failed")
     return result["requests"] / cpu
 
 
@@ -117,7 +117,7 @@ def ours_large(bench: str, url: str, times: int) -> float:
     out, wall, _ = run([bench, "large", url, str(times)])
     result = json.loads(out)
     if result["errors"] or result["bytes"] != times * (256 << 20):
-        sys.exit("bench/http.py: a large body of ours was not whole")
+        sys.exit("bench/http_client.py: a large body of ours was not whole")
     return times * 256 / wall
 
 
@@ -129,7 +129,7 @@ def main() -> None:
     options = parser.parse_args()
     for program in ("nginx", "wrk", "curl"):
         if not shutil.which(program):
-            sys.exit(f"bench/http.py: {program} is missing; tools/deps.sh bench installs it")
+            sys.exit(f"bench/http_client.py: {program} is missing; tools/deps.sh bench installs it")
     os.chdir(pathlib.Path(__file__).resolve().parent.parent)
     subprocess.run(["make", "build/release/build.ninja"], check=True)
     build = ["cmake", "--build", "--preset", "release", "--target", "http_client_bench"]
