@@ -40,6 +40,21 @@ void NoteLostCache(Pass& pass, const RuntimeSeen& runtime, const std::string& ca
            true);
 }
 
+// A pod that is being replaced leaves its partition for a moment. It stays known, with its cache:
+// who comes next may find another one.
+void KeepAbsent(const Pass& pass, std::vector<api::PartitionStatus>& partitions) {
+  for (const auto& before : pass.set.status.partitions) {
+    if (before.index >= pass.set.spec.partitions ||
+        std::ranges::find(partitions, before.index, &api::PartitionStatus::index) !=
+            partitions.end()) {
+      continue;
+    }
+    partitions.push_back(before);
+    partitions.back().ready = false;
+  }
+  std::ranges::sort(partitions, {}, &api::PartitionStatus::index);
+}
+
 struct Totals {
   std::uint64_t bytes = 0;
   std::uint64_t files = 0;
@@ -100,6 +115,7 @@ void ReportCache(Pass& pass) {
     }
     partitions.push_back(std::move(partition));
   }
+  KeepAbsent(pass, partitions);
   status.partitions = std::move(partitions);
   if (!any) {
     // Nobody knows better: what was last known stays, and says why it is old.

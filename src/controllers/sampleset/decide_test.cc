@@ -209,6 +209,28 @@ TEST(SampleSetDecide, AWipedCacheIsFilledAgain) {
   EXPECT_EQ(world.posts.back().kind, runtime::JobKind::kWarmup);
 }
 
+TEST(SampleSetDecide, ACacheThatIsWipedWhileItsPodIsReplacedIsFilledAgain) {
+  World world(kThree);
+  world.Settle();
+  const auto before = world.status().partitions;
+  world.absent.insert(1);
+  world.Settle();
+  ASSERT_EQ(world.status().partitions.size(), 3u);
+  EXPECT_FALSE(world.status().partitions[1].ready);
+  EXPECT_EQ(world.status().partitions[1].cache_id, before[1].cache_id);
+  EXPECT_FALSE(world.Said("CacheLost"));
+  world.absent.clear();
+  world.infos[1].cache_id = "another";
+  world.Settle();
+  EXPECT_EQ(world.status().phase, "Ready");
+  EXPECT_TRUE(world.Said("CacheLost"));
+  EXPECT_EQ(world.posts.back().kind, runtime::JobKind::kWarmup);
+  // A partition that is given up is forgotten.
+  world.Edit([](api::SampleSetSpec& spec) { spec.partitions = 2; });
+  world.Settle();
+  EXPECT_EQ(world.status().partitions.size(), 2u);
+}
+
 TEST(SampleSetDecide, ACacheThatIsWipedDuringAWarmUpIsFilledAgain) {
   World world(kThree);
   world.Settle();

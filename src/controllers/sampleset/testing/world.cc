@@ -70,6 +70,7 @@ bool World::Said(std::string_view reason) const {
 void World::FillRuntimes(Observed& seen) {
   if (!stateful_set_ || !run_pods) return;
   for (std::int32_t i = 0; i < stateful_set_->replicas; ++i) {
+    if (absent.contains(i)) continue;
     api::Pod pod;
     pod.metadata.name = api::RuntimePodName(set_.metadata.name, i);
     pod.metadata.ns = "data";

@@ -60,6 +60,7 @@ class World {
   std::map<std::int32_t, runtime::CacheInfo> infos;
   std::map<std::int32_t, std::string> node_of;  // where the pod of a partition goes
   std::set<std::int32_t> broken;                // partitions whose pod is not ready
+  std::set<std::int32_t> absent;                // partitions without a pod
   std::map<std::string, bool> node_ready;       // of nodes that are known
   std::set<std::int32_t> terminating;           // partitions whose pod is on its way out
   std::vector<api::PaddleJob> users;
