@@ -226,9 +226,9 @@ TEST(Faults, TheStoresKeysChange) {
   auto juicefs = Peer::Path("juicefs");
   ASSERT_OK(juicefs);
   auto volume = VolumeWithFiles(
-      Engine::kSqlite, {"--storage", "minio", "--bucket", minio->Get("endpoint") + "/volume",
-                        "--access-key", minio->Get("access_key"), "--secret-key",
-                        minio->Get("secret_key")});
+      Engine::kSqlite,
+      {"--storage", "minio", "--bucket", minio->Get("endpoint") + "/volume", "--access-key",
+       minio->Get("access_key"), "--secret-key", minio->Get("secret_key")});
   auto data_set = TestMount::Make(*volume, {"--read-only"}, "data-set");
   ASSERT_OK(data_set);
   auto general = TestMount::Make(
@@ -239,8 +239,8 @@ TEST(Faults, TheStoresKeysChange) {
   ASSERT_OK(minio->Command("start minio"));
   EXPECT_FALSE(ReadWhole((*data_set)->File("f0")));
   EXPECT_FALSE(ReadWhole((*general)->File("f0")));
-  auto changed = RunProcess({*juicefs + "/juicefs", "config", volume->url(), "--yes"},
-                            {"SECRET_KEY=another-password"});
+  auto changed = RunProcess({*juicefs + "/juicefs", "config", volume->url(), "--yes",
+                             "--secret-key", "another-password"});
   ASSERT_OK(changed);
   ASSERT_EQ(changed->exit_code, 0) << changed->err;
   EXPECT_TRUE(WaitFor([&] { return WrongFiles(**data_set) == 0; }, 60s)) << (*data_set)->Log();

@@ -262,7 +262,8 @@ class JuicefsEngine final : public Engine, public JobRunner {
       }
       if (looks > 0 && LookAtTree(ctx)) --looks;
       MutexLock lock(mutex_);
-      wake_.wait_for(lock, stop, std::chrono::seconds(5), [&]() REQUIRES(mutex_) { return asked_; });
+      wake_.wait_for(lock, stop, std::chrono::seconds(5),
+                     [&]() REQUIRES(mutex_) { return asked_; });
       asked_ = false;
     }
   }

@@ -44,9 +44,10 @@ TEST(JuicefsSync, SummaryIsRead) {
 }
 
 TEST(JuicefsInfo, TotalsAreRead) {
-  EXPECT_EQ(ReadInfo("/mnt/set :\n  inode: 1\n  files: 3\n   dirs: 2\n length: 14.65 KiB (15000 Bytes)\n"
-                     "   size: 32.00 KiB (32768 Bytes)\n   path: /\n"),
-            (TreeTotals{.files = 3, .bytes = 15000}));
+  EXPECT_EQ(
+      ReadInfo("/mnt/set :\n  inode: 1\n  files: 3\n   dirs: 2\n length: 14.65 KiB (15000 Bytes)\n"
+               "   size: 32.00 KiB (32768 Bytes)\n   path: /\n"),
+      (TreeTotals{.files = 3, .bytes = 15000}));
   EXPECT_EQ(ReadInfo("/mnt/set :\n  inode: 1\n  files: 0\n   dirs: 1\n length: 0 Bytes\n"),
             (TreeTotals{.files = 0, .bytes = 0}));
   EXPECT_EQ(ReadInfo("<FATAL>: no such directory\n"), std::nullopt);

@@ -157,9 +157,8 @@ Result<std::string> RenewingStore::CreateUpload(const Context& ctx, std::string_
 Result<UploadedPart> RenewingStore::UploadPart(const Context& ctx, std::string_view key,
                                                const std::string& upload, int number,
                                                std::span<const std::byte> data) {
-  return Call(ctx, [&](ObjectStore& store) {
-    return store.UploadPart(ctx, key, upload, number, data);
-  });
+  return Call(ctx,
+              [&](ObjectStore& store) { return store.UploadPart(ctx, key, upload, number, data); });
 }
 
 Result<void> RenewingStore::CompleteUpload(const Context& ctx, std::string_view key,
@@ -176,11 +175,11 @@ Result<void> RenewingStore::AbortUpload(const Context& ctx, std::string_view key
 
 void RenewingStore::StartGet(const Context& ctx, std::string_view key, const GetOptions& options,
                              std::span<std::byte> out, GetDone done) {
-  CallLater<GetResult>(ctx, std::move(done),
-                       [ctx, key = std::string(key), options, out](ObjectStore& store,
-                                                                   GetDone next) {
-                         store.StartGet(ctx, key, options, out, std::move(next));
-                       });
+  CallLater<GetResult>(
+      ctx, std::move(done),
+      [ctx, key = std::string(key), options, out](ObjectStore& store, GetDone next) {
+        store.StartGet(ctx, key, options, out, std::move(next));
+      });
 }
 
 void RenewingStore::StartPut(const Context& ctx, std::string_view key,

@@ -25,8 +25,7 @@ class RenewingStore final : public ObjectStore {
   // Opens the store with the keys that hold now; null if those are the ones it gave last.
   using Reopen = std::function<Result<std::unique_ptr<ObjectStore>>(const Context&)>;
 
-  RenewingStore(std::unique_ptr<ObjectStore> first, Reopen reopen,
-                Clock& clock = Clock::System());
+  RenewingStore(std::unique_ptr<ObjectStore> first, Reopen reopen, Clock& clock = Clock::System());
   ~RenewingStore() override;
 
   // From now on `reopen` is not called any more.

@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <future>
+#include <optional>
 
 #include "base/testing/manual_clock.h"
 #include "base/testing/matchers.h"
@@ -98,7 +100,7 @@ class RenewingStoreTest : public ::testing::Test {
   }
 
   Server server_;
-  ManualClock clock_;
+  paddleop::testing::ManualClock clock_;
   std::atomic<int> known_key_ = 1;
   std::atomic<int> looks_ = 0;
   std::optional<RenewingStore> store_;
