@@ -22,7 +22,7 @@ class Served:
 
     def stop(self):
         self.process.stdin.close()
-        self.process.wait(60)
+        self.process.wait(600)  # it removes what it kept
 
     def __enter__(self):
         return self.facts
