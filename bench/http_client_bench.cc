@@ -1,5 +1,5 @@
-// Drives our HTTP client against a URL and prints what it did as one JSON object; bench/http_client.py
-// compares it with wrk and curl.
+// Drives our HTTP client against a URL and prints what it did as one JSON object;
+// bench/http_client.py compares it with wrk and curl.
 //
 //   http_client_bench small URL CONNECTIONS SECONDS [blocking|started]
 //   http_client_bench large URL TIMES
