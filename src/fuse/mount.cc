@@ -104,7 +104,7 @@ Result<void> RunDataSet(const Context& ctx, volume::Volume& volume, const MountO
   ExitGuard guard(log);
   ASSIGN_OR_RETURN(auto data,
                    volume::DataSet::Open(ctx, volume.meta(), volume.blocks(), volume.disk_cache(),
-                                         log, metrics, options.data_set));
+                                         metrics, options.data_set));
   DataSetFs fs(*data, stats, options.data_set_fs, std::move(ready));
   ASSIGN_OR_RETURN(auto session,
                    Session::Mount(DataSetFs::Operations(), fs.userdata(), options.session, log));

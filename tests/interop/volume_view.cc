@@ -8,7 +8,7 @@ using namespace paddleop::volume;
 
 class VolumeView final : public FileView {
  public:
-  explicit VolumeView(Volume& volume) : volume_(volume), vfs_(volume.vfs()), meta_(volume.meta()) {}
+  explicit VolumeView(Volume& volume) : vfs_(volume.vfs()), meta_(volume.meta()) {}
 
   Result<void> Write(const std::string& path, std::uint64_t offset,
                      std::string_view data) override {
@@ -143,7 +143,6 @@ class VolumeView final : public FileView {
     return facts;
   }
 
-  Volume& volume_;
   Vfs& vfs_;
   MetaStore& meta_;
   const Caller caller_;

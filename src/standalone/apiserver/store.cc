@@ -43,7 +43,7 @@ Result<void> Store::Load() {
   // Clients take version 0 for "any": the first change is 2, and a watch from 1 sees all of them.
   committed_ = std::max<std::uint64_t>(committed_, 1);
   assigned_ = committed_;
-  return journal_->Load([&](const Journal::Row& row) -> Result<void> {
+  return journal_->Load([&](const Journal::Row& row) REQUIRES(mutex_) -> Result<void> {
     const Kind* kind = FindKindByName(row.resource);
     if (kind == nullptr) {
       return Fail(Code::kNotSupported,

@@ -67,7 +67,7 @@ Result<ImportDirectories::Place> ImportDirectories::Enter(std::string_view path)
       ++depth;
       continue;
     }
-    levels_.resize(depth);
+    levels_.erase(levels_.begin() + static_cast<std::ptrdiff_t>(depth), levels_.end());
     const Place above = depth == 0 ? root_ : *levels_[depth - 1].place;
     Result<Place> place = FindOrMake(above, part);
     // A volume that is away or full now may not be so for the next file.

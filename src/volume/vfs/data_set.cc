@@ -51,8 +51,8 @@ struct Gather {
 
 class DataSet::State {
  public:
-  State(MetaStore& meta, BlockStore& blocks, DiskCache* disk, const Logger& log,
-        MetricsRegistry& metrics, const DataSetOptions& options)
+  State(MetaStore& meta, BlockStore& blocks, DiskCache* disk, MetricsRegistry& metrics,
+        const DataSetOptions& options)
       : meta_(meta),
         blocks_(blocks),
         options_(options),
@@ -60,7 +60,7 @@ class DataSet::State {
         memory_(metrics.AddGauge(kDataSetMemory, kDataSetMemoryHelp)),
         refreshes_(metrics.AddCounter(kRefreshes, kRefreshesHelp)),
         streams_(blocks.options().layout.block_size, options.max_readahead),
-        async_(blocks, disk, log, metrics,
+        async_(blocks, disk, metrics,
                {.disk_threads = options.disk_threads,
                 .fetch_threads = options.fetch_threads,
                 .recent_bytes = options.recent_bytes,
@@ -274,9 +274,9 @@ DataSet::~DataSet() { Stop(); }
 
 Result<std::unique_ptr<DataSet>> DataSet::Open(const Context& ctx, MetaStore& meta,
                                                BlockStore& blocks, DiskCache* disk,
-                                               const Logger& log, MetricsRegistry& metrics,
+                                               MetricsRegistry& metrics,
                                                const DataSetOptions& options) {
-  auto state = std::make_unique<State>(meta, blocks, disk, log, metrics, options);
+  auto state = std::make_unique<State>(meta, blocks, disk, metrics, options);
   ASSIGN_OR_RETURN(View view, state->Load(ctx));
   state->view_.store(std::move(view));
   return std::unique_ptr<DataSet>(new DataSet(std::move(state)));

@@ -9,7 +9,6 @@
 #include <string_view>
 
 #include "base/context.h"
-#include "base/log.h"
 #include "base/metrics.h"
 #include "volume/cache/disk_cache.h"
 #include "volume/chunk/block_store.h"
@@ -73,7 +72,7 @@ class DataSet {
   // Loads the tree. `disk` may be null; all outlive this object.
   static Result<std::unique_ptr<DataSet>> Open(const Context& ctx, MetaStore& meta,
                                                BlockStore& blocks, DiskCache* disk,
-                                               const Logger& log, MetricsRegistry& metrics,
+                                               MetricsRegistry& metrics,
                                                const DataSetOptions& options);
   ~DataSet();
 

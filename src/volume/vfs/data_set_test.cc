@@ -84,7 +84,7 @@ class DataSetTest : public ::testing::Test {
   }
 
   void Open(DataSetOptions options = {}) {
-    auto set = DataSet::Open(kCtx, *meta_, *blocks_, nullptr, log_, metrics_, options);
+    auto set = DataSet::Open(kCtx, *meta_, *blocks_, nullptr, metrics_, options);
     ASSERT_OK(set);
     set_ = std::move(*set);
   }

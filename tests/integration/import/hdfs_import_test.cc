@@ -95,7 +95,8 @@ class HdfsImport : public ::testing::Test {
 Peer* HdfsImport::hdfs_ = nullptr;
 
 TEST_F(HdfsImport, ATreeArrivesAsItIs) {
-  for (int i = 0; i < 130; ++i) Put(fmt::format("set/a/{:03}", i), std::string(1 + i * 50, 'x'));
+  for (std::size_t i = 0; i < 130; ++i)
+    Put(fmt::format("set/a/{:03}", i), std::string(1 + i * 50, 'x'));
   Put("set/a b/\xe5\x9b\xbe.jpg", "odd name");
   Put("set/a.txt", "sorts before a/");
   Put("set/empty", "");

@@ -116,8 +116,8 @@ Result<void> NodeRegistration::ReportStatus(const Context& ctx, const std::strin
       Condition("PIDPressure", "False", "KubeletHasSufficientPID", "", now)};
   for (Json& condition : conditions) {
     for (const Json& was : before.value("conditions", Json::array())) {
-      if (was.value("type", "") == condition["type"] &&
-          was.value("status", "") == condition["status"])
+      if (was.value("type", "") == condition.value("type", "") &&
+          was.value("status", "") == condition.value("status", ""))
         condition["lastTransitionTime"] = was.value("lastTransitionTime", now);
     }
   }

@@ -31,12 +31,10 @@ std::span<std::byte> AlignedBuffer(std::size_t size) {
 
 }  // namespace
 
-AsyncBlocks::AsyncBlocks(BlockStore& blocks, DiskCache* disk, const Logger& log,
-                         MetricsRegistry& metrics, const AsyncBlocksOptions& options,
-                         OnMiss on_miss)
+AsyncBlocks::AsyncBlocks(BlockStore& blocks, DiskCache* disk, MetricsRegistry& metrics,
+                         const AsyncBlocksOptions& options, OnMiss on_miss)
     : blocks_(blocks),
       disk_(disk),
-      log_(log),
       options_(options),
       on_miss_(std::move(on_miss)),
       ledger_(metrics),

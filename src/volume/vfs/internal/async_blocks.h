@@ -10,7 +10,6 @@
 #include <span>
 #include <vector>
 
-#include "base/log.h"
 #include "base/metrics.h"
 #include "base/mutex.h"
 #include "base/thread_pool.h"
@@ -42,7 +41,7 @@ class AsyncBlocks {
   using OnMiss = std::function<void(const BlockId& block, std::uint64_t hint)>;
 
   // `disk` may be null. All outlive this object.
-  AsyncBlocks(BlockStore& blocks, DiskCache* disk, const Logger& log, MetricsRegistry& metrics,
+  AsyncBlocks(BlockStore& blocks, DiskCache* disk, MetricsRegistry& metrics,
               const AsyncBlocksOptions& options, OnMiss on_miss);
   ~AsyncBlocks();
 
@@ -91,7 +90,6 @@ class AsyncBlocks {
 
   BlockStore& blocks_;
   DiskCache* const disk_;
-  const Logger& log_;
   const AsyncBlocksOptions options_;
   const OnMiss on_miss_;
   PrefetchLedger ledger_;
