@@ -59,6 +59,10 @@ def commands(build: pathlib.Path) -> list[dict[str, str]]:
     return json.loads((build / "compile_commands.json").read_text())
 
 
+def object_of(entry: dict[str, str]) -> str:
+    return re.search(r" -o (\S+)", entry["command"])[1]
+
+
 def sources_of(entry: dict[str, str]) -> list[pathlib.Path]:
     """The files of the tree that a compile command reads: itself, or those of a batch."""
     name = pathlib.Path(entry["file"])
@@ -68,18 +72,20 @@ def sources_of(entry: dict[str, str]) -> list[pathlib.Path]:
 
 
 def is_ours(path: pathlib.Path) -> bool:
-    return path.relative_to(ROOT).parts[0] in ("src", "cmd")
+    """What users run. Tests may copy where that reads better; the compiler's warnings hold for them, too."""
+    parts = path.relative_to(ROOT).parts
+    return parts[0] in ("src", "cmd") and "testing" not in parts and not path.stem.endswith("_test")
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
-    parser.add_argument("files", nargs="*", help="only the batches of these; default: all of src/ and cmd/")
+    parser.add_argument("files", nargs="*", help="only the batches of these; default: all of src/ and cmd/ but tests")
     options = parser.parse_args()
 
     wanted = {(ROOT / name).resolve() for name in options.files}
     deps, digests = includes(), Digests()
-    made_of = {pathlib.Path(entry["file"]): deps.get(entry["output"]) for entry in commands(COMPILED)}
+    made_of = {pathlib.Path(entry["file"]): deps.get(object_of(entry)) for entry in commands(COMPILED)}
     common = subprocess.run([TIDY, "--version"], capture_output=True, text=True, check=True).stdout
     common += (ROOT / ".clang-tidy").read_text()
     CACHE.mkdir(parents=True, exist_ok=True)

@@ -68,7 +68,8 @@ Code CodeOf(int error) {
 }  // namespace
 
 Status ErrnoStatus(int error, std::string what) {
-  return Status(CodeOf(error), what + ": " + std::system_category().message(error));
+  what += ": " + std::system_category().message(error);
+  return Status(CodeOf(error), std::move(what));
 }
 
 int ToErrno(Code code) {

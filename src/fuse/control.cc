@@ -107,7 +107,7 @@ Result<std::string> SocketOf(const std::string& mount_point) {
   ASSIGN_OR_RETURN(const auto mount, FindMount(directory));
   if (!mount || mount->type != kFileSystemType)
     return Fail(Code::kNotFound, "{} is no mount point of samplefs", mount_point);
-  const std::string path = ControlSocketPath(mount->minor);
+  std::string path = ControlSocketPath(mount->minor);
   if (::access(path.c_str(), R_OK | W_OK) != 0) {
     if (errno == EACCES) {
       return Fail(Code::kPermission,

@@ -139,7 +139,7 @@ Result<std::string> CanonicalDirectory(const std::string& directory) {
   // Asking about the directory itself could wait for a file system that hangs.
   const auto parent = std::filesystem::canonical(path.parent_path(), error);
   if (error) return std::unexpected(ErrnoStatus(error.value(), path.parent_path().string()));
-  const std::string plain = (parent / path.filename()).string();
+  std::string plain = (parent / path.filename()).string();
   ASSIGN_OR_RETURN(const auto mount, FindMount(plain));
   if (mount) return plain;
   // No mount: then it may be a symbolic link to one.

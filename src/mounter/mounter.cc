@@ -108,9 +108,9 @@ Result<void> Mounter::Start(const Context& ctx, Entry& entry) {
   const MetaUrl meta = SplitPassword(entry.request.meta_url);
   MountCommand command;
   command.argv = {options_.program, "mount", meta.url, target};
-  if (entry.request.read_only) command.argv.push_back("--read-only");
+  if (entry.request.read_only) command.argv.emplace_back("--read-only");
   if (!entry.request.options.empty()) {
-    command.argv.push_back("-o");
+    command.argv.emplace_back("-o");
     command.argv.push_back(entry.request.options);
   }
   if (!meta.password.empty()) command.env.emplace_back("META_PASSWORD", meta.password.Reveal());

@@ -87,19 +87,20 @@ class CurlHttpClient final : public HttpClient {
 
 void HttpClient::StartInto(const Context& ctx, HttpRequest request, std::span<std::byte> out,
                            std::size_t* received, Done done) {
-  Start(ctx, std::move(request), [out, received, done](Result<HttpResponse> response) {
-    *received = 0;
-    if (response && response->status / 100 == 2) {
-      if (response->body.size() > out.size()) {
-        return done(Fail(Code::kInvalid, "the response of {} bytes is over the limit of {}",
-                         response->body.size(), out.size()));
-      }
-      std::ranges::copy(AsBytes(response->body), out.begin());
-      *received = response->body.size();
-      response->body.clear();
-    }
-    done(std::move(response));
-  });
+  Start(ctx, std::move(request),
+        [out, received, done = std::move(done)](Result<HttpResponse> response) {
+          *received = 0;
+          if (response && response->status / 100 == 2) {
+            if (response->body.size() > out.size()) {
+              return done(Fail(Code::kInvalid, "the response of {} bytes is over the limit of {}",
+                               response->body.size(), out.size()));
+            }
+            std::ranges::copy(AsBytes(response->body), out.begin());
+            *received = response->body.size();
+            response->body.clear();
+          }
+          done(std::move(response));
+        });
 }
 
 Result<std::unique_ptr<HttpClient>> HttpClient::Create(HttpClientOptions options) {

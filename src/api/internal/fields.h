@@ -230,9 +230,7 @@ class Writer {
       return !in.has_value();
     } else if constexpr (std::is_arithmetic_v<T>) {
       return in == T{};
-    } else if constexpr (std::is_same_v<T, Time>) {
-      return false;
-    } else if constexpr (requires { in.empty(); }) {
+    } else if constexpr (!std::is_same_v<T, Time> && requires { in.empty(); }) {
       return in.empty();
     } else {
       return false;

@@ -30,10 +30,11 @@ Result<void> ChangeApplier::Apply(const Context& ctx, const ChangeOwner& owner,
                                   const std::vector<ChangeStep>& steps) {
   for (const ChangeStep& step : steps) {
     std::vector<Task> tasks;
-    for (const auto& remove : step.deletes) tasks.push_back([&] { return DeleteOne(ctx, remove); });
+    for (const auto& remove : step.deletes)
+      tasks.emplace_back([&] { return DeleteOne(ctx, remove); });
     for (const auto& create : step.creates)
-      tasks.push_back([&] { return CreateOne(ctx, owner, create); });
-    for (const auto& patch : step.patches) tasks.push_back([&] { return PatchOne(ctx, patch); });
+      tasks.emplace_back([&] { return CreateOne(ctx, owner, create); });
+    for (const auto& patch : step.patches) tasks.emplace_back([&] { return PatchOne(ctx, patch); });
     RETURN_IF_ERROR(RunAll(ctx, std::move(tasks)));
   }
   return {};

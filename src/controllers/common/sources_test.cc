@@ -7,9 +7,9 @@
 namespace paddleop::controllers {
 namespace {
 
-SecretView With(std::map<std::string, std::string> values) {
+SecretView With(const std::map<std::string, std::string>& values) {
   auto secret = std::make_shared<api::SecretObject>();
-  for (auto& [key, value] : values) secret->data.emplace(key, Secret(value));
+  for (const auto& [key, value] : values) secret->data.emplace(key, Secret(value));
   return {SecretView::State::kFound, {"n", "s"}, secret};
 }
 

@@ -24,8 +24,9 @@ kube::EventRecorderOptions EventOptions() {
 
 // In the order of construction: threads come last, so that they are gone first.
 struct JobController::State {
-  State(ControllerSettings settings, std::unique_ptr<Etcd> store, kube::ClusterClient& client,
-        Caches& shared, const Logger& log, MetricsRegistry& metrics, Clock& clock)
+  State(const ControllerSettings& settings, std::unique_ptr<Etcd> store,
+        kube::ClusterClient& client, Caches& shared, const Logger& log, MetricsRegistry& metrics,
+        Clock& clock)
       : caches(shared),
         children(shared.ns(), settings.volcano, client, log, metrics, clock),
         ports(settings.first_port, settings.last_port),

@@ -24,7 +24,7 @@ using kube::testing::WaitUntil;
 class Kubelet {
  public:
   explicit Kubelet(kube::testing::FakeCluster& cluster)
-      : cluster_(cluster), thread_([this](std::stop_token stop) {
+      : cluster_(cluster), thread_([this](const std::stop_token& stop) {
           while (!stop.stop_requested()) {
             Pass();
             std::this_thread::sleep_for(std::chrono::milliseconds(5));
@@ -64,7 +64,7 @@ class ControllerTest : public ::testing::Test {
         metrics_);
     jobs_->AddTo(*manager_);
     caches_->AddTo(*manager_);
-    runner_ = std::jthread([this](std::stop_token stop) {
+    runner_ = std::jthread([this](const std::stop_token& stop) {
       EXPECT_OK(manager_->Run(Context::Background().WithStop(stop)));
     });
   }

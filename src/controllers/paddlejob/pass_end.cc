@@ -76,7 +76,7 @@ void Pass::End(std::string_view end_phase, const char* type, std::string reason,
 
 void Pass::Fail(std::string reason, std::string message) {
   plan_.Tell(true, reason, message);
-  End(phase::kFailed, condition::kFailed, std::move(reason), message);
+  End(phase::kFailed, condition::kFailed, std::move(reason), std::move(message));
 }
 
 bool Pass::Finish() {

@@ -88,8 +88,8 @@ Result<std::unique_ptr<DataJobController>> DataJobController::Create(
     ControllerSettings settings, kube::ClusterClient& client, Caches& caches, const Logger& log,
     MetricsRegistry& metrics, Clock& clock, runtime::RuntimeDialer dial) {
   RETURN_IF_ERROR(settings.Validate());
-  auto state = std::make_unique<State>(std::move(settings), client, caches, log, metrics, clock,
-                                       std::move(dial));
+  auto state =
+      std::make_unique<State>(settings, client, caches, log, metrics, clock, std::move(dial));
   return std::unique_ptr<DataJobController>(new DataJobController(std::move(state)));
 }
 

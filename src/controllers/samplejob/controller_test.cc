@@ -56,7 +56,7 @@ class DataJobControllerTest : public ::testing::Test {
         metrics_);
     jobs_->AddTo(*manager_);
     caches_->AddTo(*manager_);
-    runner_ = std::jthread([this](std::stop_token stop) {
+    runner_ = std::jthread([this](const std::stop_token& stop) {
       EXPECT_OK(manager_->Run(Context::Background().WithStop(stop)));
     });
   }

@@ -102,7 +102,7 @@ class SchedulePass {
       return std::pair(a->status.completion_time, a->metadata.name) >
              std::pair(b->status.completion_time, b->metadata.name);
     });
-    for (std::size_t i = static_cast<std::size_t>(limit); i < jobs.size(); ++i) Drop(*jobs[i]);
+    for (auto i = static_cast<std::size_t>(limit); i < jobs.size(); ++i) Drop(*jobs[i]);
   }
 
   void Drop(const api::SampleJob& child) {

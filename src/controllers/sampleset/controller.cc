@@ -18,8 +18,8 @@ kube::EventRecorderOptions EventOptions() {
 
 // In the order of construction: threads come last, so that they are gone first.
 struct SetController::State {
-  State(ControllerSettings settings, kube::ClusterClient& client, Caches& shared, const Logger& log,
-        MetricsRegistry& metrics, Clock& clock, runtime::RuntimeDialer dial)
+  State(const ControllerSettings& settings, kube::ClusterClient& client, Caches& shared,
+        const Logger& log, MetricsRegistry& metrics, Clock& clock, runtime::RuntimeDialer dial)
       : caches(shared),
         children(shared.ns(), client, log, metrics, clock),
         runtimes(std::move(dial)),

@@ -182,7 +182,7 @@ Result<void> Observer::AskRuntimes(const Context& ctx, Observed& seen) {
   const Context asking = ctx.WithTimeout(kAskTimeout);
   for (auto& runtime : seen.runtimes) {
     if (!IsServing(runtime) || runtime.pod->pod_ip.empty()) continue;
-    tasks.push_back([&, this]() -> Result<void> {
+    tasks.emplace_back([&, this]() -> Result<void> {
       auto client = Dial(seen, runtime.index);
       if (!client) {
         runtime.error = client.error().message();
@@ -199,14 +199,14 @@ Result<void> Observer::AskRuntimes(const Context& ctx, Observed& seen) {
   }
   const auto& status = seen.set->status;
   if (status.phase == api::set_phase::kSyncing) {
-    tasks.push_back([&, this]() -> Result<void> {
+    tasks.emplace_back([&, this]() -> Result<void> {
       AskForJob(asking, seen, runtime::JobKind::kSync, status.sync_job_name, seen.sync_job);
       return {};
     });
   }
   const api::Condition* warmed = api::FindCondition(status.conditions, condition::kWarmed);
   if (warmed != nullptr && warmed->reason == "Running") {
-    tasks.push_back([&, this]() -> Result<void> {
+    tasks.emplace_back([&, this]() -> Result<void> {
       AskForJob(asking, seen, runtime::JobKind::kWarmup, status.warmup_job_name, seen.warmup_job);
       return {};
     });

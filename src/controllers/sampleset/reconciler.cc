@@ -143,7 +143,7 @@ bool SetReconciler::SendPeers(const Context& ctx, const Observed& seen,
       continue;
     }
     if (runtime.info->peers_generation == table.generation) continue;
-    tasks.push_back([&, this]() -> Result<void> {
+    tasks.emplace_back([&, this]() -> Result<void> {
       ASSIGN_OR_RETURN(const auto client, parts_.observer.Dial(seen, runtime.index));
       return client->PutPeers(ctx, table);
     });
@@ -160,7 +160,7 @@ bool SetReconciler::Purge(const Context& ctx, const Observed& seen, Plan& plan) 
   Mutex mutex;
   std::vector<ChangeApplier::Task> tasks;
   for (const auto& runtime : seen.runtimes) {
-    tasks.push_back([&, this]() -> Result<void> {
+    tasks.emplace_back([&, this]() -> Result<void> {
       auto client = parts_.observer.Dial(seen, runtime.index);
       auto done = client ? (*client)->Purge(ctx) : std::unexpected(client.error());
       if (done) return {};

@@ -82,7 +82,7 @@ class InformerCore::Driver {
                                           .resource_version = resource_version,
                                           .bookmarks = true,
                                           .timeout = WatchTimeout()},
-                                         [this](WatchEvent event) {
+                                         [this](const WatchEvent& event) {
                                            OnEvent(event);
                                            return ctx_.Check();
                                          });

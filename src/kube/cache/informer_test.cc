@@ -285,11 +285,12 @@ TEST_F(InformerTest, ConvergesThroughFaults) {
   }
   failing_.FailRandomly(0, 0);
   std::map<std::string, std::string> wanted;
-  ASSERT_OK(ListAll(ctx_, cluster_, kConfigMaps, "n", {}, [&](RawObject raw) -> Result<void> {
-    ASSIGN_OR_RETURN(const Small small, DecodeSmall(raw.json));
-    wanted[raw.name] = small.value;
-    return {};
-  }));
+  ASSERT_OK(
+      ListAll(ctx_, cluster_, kConfigMaps, "n", {}, [&](const RawObject& raw) -> Result<void> {
+        ASSIGN_OR_RETURN(const Small small, DecodeSmall(raw.json));
+        wanted[raw.name] = small.value;
+        return {};
+      }));
   EXPECT_TRUE(WaitUntil([&] {
     if (informer_->size() != wanted.size()) return false;
     for (const auto& [name, value] : wanted) {

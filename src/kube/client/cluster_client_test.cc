@@ -50,7 +50,7 @@ TEST(FakeCluster, ForgottenHistoryIsExpired) {
       cluster.List(ctx, kConfigMaps, "n", {.limit = 1, .continue_token = page->continue_token}),
       Code::kExpired);
   EXPECT_CODE(cluster.Watch(ctx, kConfigMaps, "n", {.resource_version = page->resource_version},
-                            [](WatchEvent) -> Result<void> { return {}; }),
+                            [](const WatchEvent&) -> Result<void> { return {}; }),
               Code::kExpired);
 }
 

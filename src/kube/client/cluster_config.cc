@@ -39,7 +39,7 @@ Result<YAML::Node> Entry(const YAML::Node& root, const char* list, const char* m
 }
 
 Result<std::string> Decoded(const YAML::Node& node, const char* field) {
-  const std::string text = Text(node, field);
+  std::string text = Text(node, field);
   if (text.empty()) return text;
   auto bytes = Base64Decode(text);
   if (!bytes) return Fail(Code::kInvalid, "kubeconfig: {} is not base64", field);

@@ -136,7 +136,7 @@ TEST_F(HttpClusterClientTest, StreamsAWatchAndEndsWithTheServer) {
          Chunk(line.substr(20)) + Chunk(line + line) + "0\r\n\r\n"});
   std::vector<std::string> names;
   EXPECT_OK(client_->Watch(ctx_, kConfigMaps, "n", {.resource_version = "1"},
-                           [&](WatchEvent event) -> Result<void> {
+                           [&](const WatchEvent& event) -> Result<void> {
                              names.push_back(event.object.name);
                              return {};
                            }));
@@ -145,7 +145,7 @@ TEST_F(HttpClusterClientTest, StreamsAWatchAndEndsWithTheServer) {
 }
 
 TEST_F(HttpClusterClientTest, AnExpiredWatchIsToldApart) {
-  const auto ignore = [](WatchEvent) -> Result<void> { return {}; };
+  const auto ignore = [](const WatchEvent&) -> Result<void> { return {}; };
   Serve({"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" +
              Chunk("{\"type\":\"ERROR\",\"object\":{\"kind\":\"Status\",\"code\":410,"
                    "\"reason\":\"Expired\"}}\n") +
@@ -171,7 +171,7 @@ TEST_F(HttpClusterClientTest, ABrokenWatchIsUnavailable) {
   auto client = HttpClusterClient::Create(std::move(config), {}, metrics_);
   ASSERT_OK(client);
   EXPECT_CODE((*client)->Watch(ctx_, kConfigMaps, "n", {.resource_version = "1"},
-                               [](WatchEvent) -> Result<void> { return {}; }),
+                               [](const WatchEvent&) -> Result<void> { return {}; }),
               Code::kUnavailable);
 }
 

@@ -32,7 +32,7 @@ std::optional<PendingEvent> EventQueue::Pop() {
 }
 
 bool EventThrottle::Admit(const ObjectReference& about, TimePoint now) {
-  const double burst = static_cast<double>(burst_);
+  const auto burst = static_cast<double>(burst_);
   const double rate = 1.0 / std::chrono::duration<double>(refill_).count();
   const auto tokens_now = [&](const Bucket& bucket) {
     const double passed = std::chrono::duration<double>(now - bucket.filled).count();

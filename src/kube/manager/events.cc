@@ -104,7 +104,7 @@ class EventRecorder::State {
   }
 
  private:
-  void Run(std::stop_token stop) {
+  void Run(const std::stop_token& stop) {
     SetThreadName("events");
     const Context ctx =
         Context::Background().WithStop(stop).WithField("component", options_.component);

@@ -212,7 +212,7 @@ TEST_P(ClusterClientContract, PagesAreWholeAndInOrder) {
   EXPECT_THAT(names, ::testing::ElementsAre("p0", "p1", "p2", "p3", "p4", "p5", "p6"));
   std::size_t seen = 0;
   ASSERT_OK(ListAll(ctx_, client_, kConfigMaps, ns_, {.label_selector = "page=yes", .limit = 2},
-                    [&](RawObject object) -> Result<void> {
+                    [&](const RawObject& object) -> Result<void> {
                       EXPECT_EQ(object.kind, "ConfigMap");
                       ++seen;
                       return {};
@@ -270,8 +270,8 @@ TEST_P(ClusterClientContract, AFinalizerHoldsAnObjectUntilItIsRemoved) {
 // Runs a watch in a thread and keeps what it saw.
 class WatchedEvents {
  public:
-  WatchedEvents(ClusterClient& client, const std::string& ns, WatchOptions options)
-      : thread_([this, &client, ns, options](std::stop_token stop) {
+  WatchedEvents(ClusterClient& client, const std::string& ns, const WatchOptions& options)
+      : thread_([this, &client, ns, options](const std::stop_token& stop) {
           ended_ = client.Watch(Context::Background().WithStop(stop), kConfigMaps, ns, options,
                                 [this](WatchEvent event) -> Result<void> {
                                   std::lock_guard lock(mutex_);

@@ -93,9 +93,7 @@ api::ProgressCount ReadSyncSummary(std::string_view output) {
     for (const char c : line.substr(found + label.size())) {
       if (c >= '0' && c <= '9') {
         digits += c;
-      } else if (c != ',' && c != ' ') {
-        break;
-      } else if (!digits.empty() && c == ' ') {
+      } else if (c != ',' && (c != ' ' || !digits.empty())) {
         break;
       }
     }

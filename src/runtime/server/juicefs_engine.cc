@@ -237,7 +237,7 @@ class JuicefsEngine final : public Engine, public JobRunner {
       }
       report.Progress(paths, {});
     }
-    const std::string text = fmt::format("{} of {} paths removed", paths.done, paths.total);
+    std::string text = fmt::format("{} of {} paths removed", paths.done, paths.total);
     if (paths.failed > 0) return Fail(Code::kInternal, "{}", text);
     return text;
   }

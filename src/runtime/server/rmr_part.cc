@@ -122,8 +122,8 @@ Result<std::string> RunRmrPart(const Context& ctx, const PartTools& tools,
     count.done += static_cast<std::int64_t>(some.size()) - done.failed;
     report.Progress(count, {});
   }
-  const std::string text = fmt::format("{} of {} paths removed ({} names)", count.done, count.total,
-                                       FormatCount(removed));
+  std::string text = fmt::format("{} of {} paths removed ({} names)", count.done, count.total,
+                                 FormatCount(removed));
   if (count.failed > 0) return Fail(Code::kInternal, "{}", text);
   return text;
 }

@@ -175,7 +175,7 @@ class SamplefsEngine final : public Engine, public JobRunner {
   Result<std::string> CacheId() const {
     const std::string file = CacheIdFile();
     if (auto id = ReadFile(file, 4096)) return id;
-    const std::string id = RandomUuid();
+    std::string id = RandomUuid();
     RETURN_IF_ERROR(WriteFileAtomic(file, id, 0600));
     return id;
   }

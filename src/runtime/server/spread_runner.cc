@@ -79,7 +79,7 @@ Result<std::string> SpreadRunner::Run(const Context& ctx, const JobRequest& requ
     failed = failed || part.result.state != JobState::kSucceeded;
     for (FailedFile& file : part.failed_files) report.Failed(std::move(file));
   }
-  const std::string text = Messages(ResultsOf(parts), failed);
+  std::string text = Messages(ResultsOf(parts), failed);
   if (failed) {
     return Fail(Code::kInternal, "{}", text.empty() ? std::string("a part was cancelled") : text);
   }

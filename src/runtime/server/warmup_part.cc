@@ -29,8 +29,8 @@ Result<std::string> ReadListFile(const Context& ctx, volume::Vfs& vfs, const std
     while (offset < text.size()) {
       const std::span<char> rest = std::span(text).subspan(offset);
       auto n = vfs.Read(ctx, opened.handle, offset, std::as_writable_bytes(rest));
-      if (!n) outcome = std::unexpected(std::move(n).error());
-      if (!outcome || *n == 0) break;
+      if (!n) outcome = std::unexpected(n.error());
+      if (!n || *n == 0) break;
       offset += *n;
     }
     RETURN_IF_ERROR(vfs.Release(ctx, opened.handle));

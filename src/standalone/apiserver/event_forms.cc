@@ -50,7 +50,8 @@ std::shared_ptr<const StoredObject> ShownAs(const Kind& kind, const StoredObject
 }
 
 ObjectPtr ShownAs(const Kind& kind, ObjectPtr object) {
-  return object == nullptr || object->kind == &kind ? object : ShownAs(kind, *object);
+  if (object == nullptr || object->kind == &kind) return object;
+  return ShownAs(kind, *object);
 }
 
 }  // namespace paddleop::standalone::apiserver

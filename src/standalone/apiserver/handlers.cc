@@ -47,7 +47,7 @@ std::string SuccessBody(const StoredObject& object) {
 
 }  // namespace
 
-Handlers::Handlers(Parts parts, Secret token)
+Handlers::Handlers(Parts parts, const Secret& token)
     : parts_(parts), authorization_("Bearer " + token.Reveal()) {}
 
 net::ServerResponse Handlers::Handle(const Context& ctx, const net::ServerRequest& request) {

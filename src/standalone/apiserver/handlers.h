@@ -31,7 +31,7 @@ class Handlers {
     Clock* clock = nullptr;
   };
 
-  Handlers(Parts parts, Secret token);
+  Handlers(Parts parts, const Secret& token);
 
   net::ServerResponse Handle(const Context& ctx, const net::ServerRequest& request);
 

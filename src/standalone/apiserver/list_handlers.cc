@@ -17,7 +17,7 @@ using api::Json;
 
 // As kube-apiserver: a watch without a wish of its own lasts 30 to 60 minutes.
 std::chrono::seconds WatchTime(const std::optional<std::int64_t>& wish) {
-  constexpr std::int64_t kMost = 24 * 3600;
+  constexpr std::int64_t kMost = 24L * 3600;
   if (wish && *wish > 0) return std::chrono::seconds(std::min(*wish, kMost));
   static thread_local std::minstd_rand random{std::random_device{}()};
   return std::chrono::seconds(std::uniform_int_distribution<int>(1800, 3600)(random));

@@ -149,8 +149,8 @@ struct NodeProxy::LogCopy {
     std::shared_ptr<net::ResponseStream> out;
     {
       MutexLock lock(mutex);
+      if (!answered && !result) failed = result.error();
       if (!answered && result) refused = *std::move(result);
-      if (!answered && !refused) failed = result.error();
       answered = true;
       changed.notify_all();
       // A short log may be over before the client's stream is there.

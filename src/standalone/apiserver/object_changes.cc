@@ -18,7 +18,7 @@ constexpr int kMaxChangeTries = 50;
 Answer<ObjectPtr> Objects::Change(const Kind& kind, const api::ObjectKey& key,
                                   const std::function<bool(Json&)>& change) {
   for (int tries = 1;; ++tries) {
-    const ObjectPtr before = store_.Latest(kind, key);
+    ObjectPtr before = store_.Latest(kind, key);
     if (before == nullptr) return NotFound(kind, key.name);
     Json object = Json::parse(before->json);
     if (!change(object)) return before;

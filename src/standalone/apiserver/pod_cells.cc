@@ -21,7 +21,7 @@ bool ConditionHolds(const Json& pod, std::string_view type) {
 
 // Why a container ended.
 std::string EndReason(const Json& ended) {
-  const std::string reason = TextAt(ended, "reason");
+  std::string reason = TextAt(ended, "reason");
   if (!reason.empty()) return reason;
   const auto signal = NumberAt(ended, "signal");
   return signal != 0 ? fmt::format("Signal:{}", signal)

@@ -20,15 +20,15 @@ struct BlockStore::Fetch {
 
 BlockStore::BlockStore(BlockStoreOptions options, object::ObjectStore& store, CacheStore* cache,
                        const Logger& log)
-    : options_(options),
+    : options_(std::move(options)),
       store_(store),
       cache_(cache),
       log_(log),
-      budget_(options.buffer_bytes),
-      downloads_({.name = "block-get", .threads = options.max_downloads, .queue_limit = 4096}),
+      budget_(options_.buffer_bytes),
+      downloads_({.name = "block-get", .threads = options_.max_downloads, .queue_limit = 4096}),
       prefetches_(
-          {.name = "block-ahead", .threads = options.max_downloads / 2 + 1, .queue_limit = 256}),
-      uploads_({.name = "block-put", .threads = options.max_uploads, .queue_limit = 1024}) {}
+          {.name = "block-ahead", .threads = options_.max_downloads / 2 + 1, .queue_limit = 256}),
+      uploads_({.name = "block-put", .threads = options_.max_uploads, .queue_limit = 1024}) {}
 
 BlockStore::~BlockStore() { stop_.request_stop(); }
 

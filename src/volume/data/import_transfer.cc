@@ -350,8 +350,9 @@ Result<void> Transfer::StartBlock(const std::shared_ptr<BigFile>& file, std::uin
         reading_.Leave(block.length);
         const bool whole = read && read->size == block.length &&
                            (read->object_size == 0 || read->object_size == file->item.size);
-        if (!read) file->Fail(std::move(read).error());
-        if (!file->failed && !whole) {
+        if (!read) {
+          file->Fail(std::move(read).error());
+        } else if (!file->failed && !whole) {
           file->Fail(Status(Code::kConflict, fmt::format("{} bytes were listed, there are {}",
                                                          file->item.size, read->object_size)));
         }

@@ -4,8 +4,8 @@ namespace paddleop::volume::data {
 
 Result<Inventory> TakeInventory(const Context& ctx, MetaStore& meta) {
   Inventory slices;
-  RETURN_IF_ERROR(
-      meta.ScanChunks(ctx, [&](Ino ino, std::uint32_t, std::vector<Slice> records) -> Result<void> {
+  RETURN_IF_ERROR(meta.ScanChunks(
+      ctx, [&](Ino ino, std::uint32_t, const std::vector<Slice>& records) -> Result<void> {
         for (const Slice& record : records) {
           if (record.id == 0) continue;
           SliceFacts& facts = slices[record.id];

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/bytes.h"
 
@@ -49,7 +50,7 @@ std::optional<std::chrono::seconds> ImportProgress::Remaining() const {
     const std::uint64_t done = copied_bytes + skipped_bytes + failed_bytes;
     left = static_cast<double>(listed_bytes - std::min(listed_bytes, done)) / bytes_per_second();
   }
-  return std::chrono::seconds(static_cast<std::int64_t>(left + 0.5));
+  return std::chrono::seconds(std::llround(left));
 }
 
 std::string ProgressLine(const ImportProgress& progress) {

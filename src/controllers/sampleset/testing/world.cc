@@ -41,13 +41,13 @@ World::World(std::string_view spec, std::string name) {
              {"metaurl", "redis://h/0"}});
 }
 
-void World::SetSecret(std::map<std::string, std::string> values) {
+void World::SetSecret(const std::map<std::string, std::string>& values) {
   auto secret = std::make_shared<api::SecretObject>();
   secret->metadata.name = "volume";
   secret->metadata.ns = "data";
   static int version = 0;
   secret->metadata.resource_version = std::to_string(++version);
-  for (auto& [key, value] : values) secret->data.emplace(key, Secret(value));
+  for (const auto& [key, value] : values) secret->data.emplace(key, Secret(value));
   secret_ = {SecretView::State::kFound, {"data", "volume"}, secret};
 }
 

@@ -33,7 +33,7 @@ class World {
   void Edit(const std::function<void(api::SampleSetSpec&)>& edit);
   const api::Condition* Condition(const char* type) const;
 
-  void SetSecret(std::map<std::string, std::string> values);
+  void SetSecret(const std::map<std::string, std::string>& values);
   void DropSecret() { secret_ = {SecretView::State::kMissing, {"data", "volume"}, nullptr}; }
 
   bool HasStatefulSet() const { return stateful_set_.has_value(); }

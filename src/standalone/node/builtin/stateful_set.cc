@@ -4,6 +4,7 @@
 #include <charconv>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <ranges>
 
 #include "api/core/objects.h"
 #include "base/crypto.h"
@@ -88,8 +89,8 @@ using Pods = std::map<int, const PodSpec*>;
 // One at a time from the highest number down, and only while all others do well.
 void RollOut(const StatefulSetSpec& set, const Pods& pods, StatefulSetPlan& plan) {
   if (set.on_delete || !plan.delete_pods.empty() || !plan.create_pods.empty()) return;
-  for (auto at = pods.rbegin(); at != pods.rend(); ++at) {
-    const PodSpec& pod = *at->second;
+  for (const auto& [number, found] : std::ranges::reverse_view(pods)) {
+    const PodSpec& pod = *found;
     const bool current = pod.metadata.Label(kRevisionLabel) == set.revision;
     if (!current && !pod.metadata.Deleting()) plan.delete_pods.push_back(pod.metadata.name);
     if (!current || !pod.ready || pod.metadata.Deleting()) return;

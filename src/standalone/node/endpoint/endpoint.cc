@@ -233,7 +233,7 @@ ServerResponse Endpoint::Exec(const net::ServerRequest& request, const std::stri
   response.status = 101;
   response.headers = *headers;
   response.upgrade = [this, spec, place, streams, spdy = spdy.has_value()](
-                         std::shared_ptr<net::UpgradedConnection> connection) {
+                         const std::shared_ptr<net::UpgradedConnection>& connection) {
     const bool taken = sessions_.TrySubmit([this, spec, place, streams, spdy, connection] {
       std::stop_source gone;
       connection->OnClose([gone]() mutable { gone.request_stop(); });

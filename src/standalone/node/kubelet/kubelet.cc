@@ -134,24 +134,24 @@ Result<void> Kubelet::Open(const Context& ctx) {
                                                                  .version = options_.version,
                                                                  .data_dir = options_.data_dir},
                                          client_, log_, clock_);
-  house_ = std::unique_ptr<PodHouse>(
-      new PodHouse{.data_dir = options_.data_dir,
-                   .program = options_.program,
-                   .namespaces = options_.namespaces,
-                   .base_environment = options_.base_environment,
-                   .delays = options_.delays,
-                   .network = *network_,
-                   .volumes = *volumes_,
-                   .config = *config_,
-                   .exits = *exits_,
-                   .events = events_,
-                   .log = log_,
-                   .clock = clock_,
-                   .wake = [this](const ObjectKey& key) { controller_.Add(key); },
-                   .hosts =
-                       [this](const PodSpec& pod, const std::string& ip) {
-                         return HostsFile(pod, ip, services_.List(), pods_.List());
-                       }});
+  house_ = std::make_unique<PodHouse>(
+      PodHouse{.data_dir = options_.data_dir,
+               .program = options_.program,
+               .namespaces = options_.namespaces,
+               .base_environment = options_.base_environment,
+               .delays = options_.delays,
+               .network = *network_,
+               .volumes = *volumes_,
+               .config = *config_,
+               .exits = *exits_,
+               .events = events_,
+               .log = log_,
+               .clock = clock_,
+               .wake = [this](const ObjectKey& key) { controller_.Add(key); },
+               .hosts =
+                   [this](const PodSpec& pod, const std::string& ip) {
+                     return HostsFile(pod, ip, services_.List(), pods_.List());
+                   }});
   return {};
 }
 

@@ -39,7 +39,7 @@ std::optional<std::uint32_t> Parse(const std::string& text) {
 // Runs the commands with `ip -batch`.
 Result<void> Ip(const Context& ctx, const std::string& commands, bool force = false) {
   std::vector<std::string> argv = {"ip"};
-  if (force) argv.push_back("-force");
+  if (force) argv.emplace_back("-force");
   argv.insert(argv.end(), {"-batch", "-"});
   auto done = RunProgram(ctx.WithTimeout(std::chrono::seconds(30)), argv, commands);
   if (!done && IsNotFound(done.error())) {

@@ -2,6 +2,7 @@
 
 #include <map>
 #include <string>
+#include <utility>
 
 #include "standalone/node/kubelet/environment.h"
 #include "standalone/node/kubelet/pod_spec.h"
@@ -41,7 +42,7 @@ struct VolumesOptions {
 class Volumes {
  public:
   Volumes(VolumesOptions options, ConfigSource& config, ClaimMounter* claims)
-      : options_(options), config_(config), claims_(claims) {}
+      : options_(std::move(options)), config_(config), claims_(claims) {}
 
   // Makes all volumes of the pod, or brings them up to date. Errors name the volume.
   Result<HostVolumes> Prepare(const Context& ctx, const PodSpec& pod, const NodeFacts& facts,

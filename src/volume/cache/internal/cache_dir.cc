@@ -225,7 +225,7 @@ bool CacheDir::HasPart(const BlockId& block) const {
 
 Result<std::string> CacheDir::WriteTemporary(const BlockId& block,
                                              std::span<const std::byte> plain) {
-  const std::string path =
+  std::string path =
       fmt::format("{}{}/{}-{}", root_, kTemporary, ::getpid(), next_temporary_.fetch_add(1));
   const int flags = O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC;
   UniqueFd fd(::open(path.c_str(), flags, env_.options.file_mode));

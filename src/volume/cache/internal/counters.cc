@@ -24,7 +24,7 @@ std::string BootId() {
 template <std::size_t N>
 void SetText(char (&field)[N], std::string_view text) {
   std::memset(field, 0, N);
-  std::memcpy(field, text.data(), std::min(text.size(), N - 1));
+  text.copy(field, N - 1);
 }
 template <std::size_t N>
 std::string_view Text(const char (&field)[N]) {
