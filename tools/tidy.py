@@ -72,15 +72,13 @@ def sources_of(entry: dict[str, str]) -> list[pathlib.Path]:
 
 
 def is_ours(path: pathlib.Path) -> bool:
-    """What users run. Tests may copy where that reads better; the compiler's warnings hold for them, too."""
-    parts = path.relative_to(ROOT).parts
-    return parts[0] in ("src", "cmd") and "testing" not in parts and not path.stem.endswith("_test")
+    return path.relative_to(ROOT).parts[0] in ("src", "cmd")
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
-    parser.add_argument("files", nargs="*", help="only the batches of these; default: all of src/ and cmd/ but tests")
+    parser.add_argument("files", nargs="*", help="only the batches of these; default: all of src/ and cmd/")
     options = parser.parse_args()
 
     wanted = {(ROOT / name).resolve() for name in options.files}
