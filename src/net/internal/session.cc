@@ -279,7 +279,8 @@ void Session::Refuse(int status, std::string why) {
   keep_alive_ = false;
   head_only_ = false;
   refused_ = true;
-  Respond(ServerResponse::Text(status, std::move(why.append("\n"))));
+  why += '\n';
+  Respond(ServerResponse::Text(status, std::move(why)));
 }
 
 void Session::Respond(ServerResponse response) {

@@ -198,8 +198,8 @@ bool SameKeys(const volume::Setting& setting, const VolumeFiles& files) {
          setting.session_token == files.session_token;
 }
 
-// Keys of the store may be exchanged while the volume lives; the Secret is what counts. Then the
-// volume has to be opened again.
+// Keys of the store may be exchanged while the volume lives; the Secret is what counts. Clients
+// that have it open take them up when the store refuses the old ones.
 Result<void> UpdateKeys(const Context& ctx, volume::Volume& volume, const VolumeFiles& files) {
   volume::Setting setting = volume.setting();
   setting.access_key = files.access_key;
