@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <array>
-#include <mutex>
 
 #include "base/bytes.h"
+#include "base/mutex.h"
 #include "base/posix.h"
 #include "net/internal/transfer_loop.h"
 #include "net/internal/transfer_pool.h"
@@ -61,26 +61,33 @@ class CurlHttpClient final : public HttpClient {
   }
 
   void Start(const Context& ctx, HttpRequest request, Done done) override {
-    Loop().Start(ctx, std::move(request), {}, std::move(done));
+    auto loop = Loop();
+    if (!loop) return done(std::unexpected(std::move(loop).error()));
+    (*loop)->Start(ctx, std::move(request), {}, std::move(done));
   }
 
   void StartInto(const Context& ctx, HttpRequest request, std::span<std::byte> out,
                  std::size_t* received, Done done) override {
-    Loop().Start(ctx, std::move(request),
-                 {.into_buffer = true, .buffer = out, .received = received}, std::move(done));
+    auto loop = Loop();
+    if (!loop) return done(std::unexpected(std::move(loop).error()));
+    (*loop)->Start(ctx, std::move(request),
+                   {.into_buffer = true, .buffer = out, .received = received}, std::move(done));
   }
 
  private:
-  internal::TransferLoop& Loop() {
-    std::call_once(loop_once_,
-                   [this] { loop_ = std::make_unique<internal::TransferLoop>(config_); });
-    return *loop_;
+  // Most clients never start anything: no thread for them.
+  Result<internal::TransferLoop*> Loop() {
+    MutexLock lock(loop_mutex_);
+    if (!loop_) {
+      ASSIGN_OR_RETURN(loop_, internal::TransferLoop::Create(config_));
+    }
+    return loop_.get();
   }
 
   const internal::ClientConfig config_;
   internal::TransferPool pool_;
-  std::once_flag loop_once_;  // most clients never start anything: no thread for them
-  std::unique_ptr<internal::TransferLoop> loop_;
+  Mutex loop_mutex_;
+  std::unique_ptr<internal::TransferLoop> loop_ GUARDED_BY(loop_mutex_);
 };
 
 }  // namespace

@@ -64,6 +64,7 @@ Server::Server(HttpServerOptions options, Handler handler, ListenSocket socket,
   }
 }
 
+// NOLINTNEXTLINE(bugprone-exception-escape): only for want of memory, and then all is lost
 Server::~Server() { Stop(std::chrono::seconds(1)); }
 
 void Server::WaitForConnections() {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <functional>
 #include <stop_token>
+#include <utility>
 
 #include "base/check.h"
 #include "base/thread_pool.h"
@@ -32,9 +33,20 @@ struct TransferLoop::Job {
   std::optional<std::stop_callback<std::function<void()>>> on_stop;
 };
 
-TransferLoop::TransferLoop(const ClientConfig& config)
-    : config_(config), multi_(curl_multi_init()) {
-  CHECK(multi_ != nullptr, "libcurl gave no handle: out of memory");
+Result<std::unique_ptr<TransferLoop>> TransferLoop::Create(const ClientConfig& config) {
+  CURLM* const multi = curl_multi_init();
+  if (multi == nullptr) return Fail(Code::kInternal, "libcurl gave no handle: out of memory");
+  auto events = MultiEvents::Attach(multi);
+  if (!events) {
+    curl_multi_cleanup(multi);
+    return std::unexpected(std::move(events).error());
+  }
+  return std::unique_ptr<TransferLoop>(new TransferLoop(config, multi, *std::move(events)));
+}
+
+TransferLoop::TransferLoop(const ClientConfig& config, CURLM* multi,
+                           std::unique_ptr<MultiEvents> events)
+    : config_(config), events_(std::move(events)), multi_(multi) {
   const auto per_host = static_cast<long>(config.options.max_connections_per_host);
   curl_multi_setopt(multi_, CURLMOPT_MAX_HOST_CONNECTIONS, per_host);
   curl_multi_setopt(multi_, CURLMOPT_MAXCONNECTS, per_host);
@@ -49,7 +61,7 @@ TransferLoop::~TransferLoop() {
     MutexLock lock(mutex_);
     stopping_ = true;
   }
-  curl_multi_wakeup(multi_);
+  events_->Wake();
   thread_.join();
   spare_.clear();
   curl_multi_cleanup(multi_);
@@ -65,20 +77,35 @@ void TransferLoop::Start(const Context& ctx, HttpRequest request, const Delivery
   job->last_progress = std::chrono::steady_clock::now();
   job->deadline =
       ctx.has_deadline() ? ctx.deadline() : job->last_progress + config_.options.default_timeout;
+  bool awake = false;
   {
     MutexLock lock(mutex_);
     job->id = next_id_++;
     incoming_.push_back(std::move(job));
+    awake = std::exchange(awake_, true);
   }
-  curl_multi_wakeup(multi_);
+  if (!awake) events_->Wake();
 }
 
 void TransferLoop::Cancel(std::uint64_t id) {
+  bool awake = false;
   {
     MutexLock lock(mutex_);
     cancelled_.push_back(id);
+    awake = std::exchange(awake_, true);
   }
-  curl_multi_wakeup(multi_);
+  if (!awake) events_->Wake();
+}
+
+void TransferLoop::StayAwake() {
+  MutexLock lock(mutex_);
+  awake_ = true;
+}
+
+bool TransferLoop::MayWait() {
+  MutexLock lock(mutex_);
+  awake_ = !incoming_.empty() || !cancelled_.empty();
+  return !awake_;
 }
 
 bool TransferLoop::TakeNews(std::vector<std::unique_ptr<Job>>& incoming,
@@ -99,14 +126,11 @@ void TransferLoop::Run() {
       BreakOff(id, Status(Code::kCancelled, "stopped"));
     }
     if (stopping) break;
-    int running = 0;
-    const auto rc = curl_multi_perform(multi_, &running);
-    CHECK(rc == CURLM_OK, "libcurl: {}", curl_multi_strerror(rc));
-    CompleteFinished();
     const auto now = std::chrono::steady_clock::now();
     const auto until = CheckTimes(now);
-    const auto wait = std::chrono::ceil<std::chrono::milliseconds>(until - now).count();
-    curl_multi_poll(multi_, nullptr, 0, static_cast<int>(std::max<std::int64_t>(wait, 0)), nullptr);
+    events_->Turn(MayWait() ? until : now);
+    StayAwake();
+    CompleteFinished();
   }
   while (!jobs_.empty()) {
     BreakOff(jobs_.begin()->first, Status(Code::kCancelled, "the client is closing"));

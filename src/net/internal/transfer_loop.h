@@ -9,6 +9,7 @@
 
 #include "base/context.h"
 #include "base/mutex.h"
+#include "net/internal/multi_events.h"
 #include "net/internal/transfer.h"
 
 namespace paddleop::net::internal {
@@ -19,7 +20,7 @@ namespace paddleop::net::internal {
 // thread and must not destroy it.
 class TransferLoop {
  public:
-  explicit TransferLoop(const ClientConfig& config);
+  static Result<std::unique_ptr<TransferLoop>> Create(const ClientConfig& config);
   ~TransferLoop();
   TransferLoop(const TransferLoop&) = delete;
   TransferLoop& operator=(const TransferLoop&) = delete;
@@ -33,7 +34,13 @@ class TransferLoop {
   struct Job;
   using Jobs = std::map<std::uint64_t, std::unique_ptr<Job>>;
 
+  TransferLoop(const ClientConfig& config, CURLM* multi, std::unique_ptr<MultiEvents> events);
+
   void Run();
+  // The loop looks at its news before it waits again, so nobody has to wake it.
+  void StayAwake();
+  // False if there are news; otherwise the next ones will wake it.
+  bool MayWait();
   // True if the loop shall end.
   bool TakeNews(std::vector<std::unique_ptr<Job>>& incoming, std::vector<std::uint64_t>& cancelled);
   void Launch(std::unique_ptr<Job> job);
@@ -46,12 +53,14 @@ class TransferLoop {
   void Cancel(std::uint64_t id);
 
   const ClientConfig& config_;
+  const std::unique_ptr<MultiEvents> events_;
   CURLM* const multi_;
 
   Mutex mutex_;
   std::vector<std::unique_ptr<Job>> incoming_ GUARDED_BY(mutex_);
   std::vector<std::uint64_t> cancelled_ GUARDED_BY(mutex_);
   std::uint64_t next_id_ GUARDED_BY(mutex_) = 1;
+  bool awake_ GUARDED_BY(mutex_) = true;
   bool stopping_ GUARDED_BY(mutex_) = false;
 
   // Of the loop's thread alone.

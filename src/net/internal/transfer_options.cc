@@ -154,19 +154,18 @@ Result<void> Transfer::SetUrl() {
 }
 
 Result<void> Transfer::SetHeaders() {
-  curl_slist* list = nullptr;
   headers_.reset();
   const auto append = [&](const std::string& line) {
-    list = curl_slist_append(list, line.c_str());
-    headers_.release();
-    headers_.reset(list);
+    curl_slist* const list = curl_slist_append(headers_.get(), line.c_str());
+    CHECK(list != nullptr, "libcurl added no header: out of memory");
+    if (!headers_) headers_.reset(list);
   };
   for (const auto& [name, value] : request_->headers) {
     if (!IsToken(name) || !IsFieldValue(value)) {
       return Fail(Code::kInvalid, "header \"{}\" has a character that none may have",
                   IsToken(name) ? name : "?");
     }
-    append(value.empty() ? name + ";" : name + ": " + value);
+    append(value.empty() ? fmt::format("{};", name) : fmt::format("{}: {}", name, value));
   }
   if (HasBody() || WantsBody(request_->method)) {
     // libcurl's own idea of a form, and its wait of a second for servers that do not know Expect.
