@@ -23,7 +23,7 @@ import sys
 import tempfile
 import time
 
-from mountlib import BIN, TUNED, MemoryGroup, Table, Workshop, drop_caches, epoch, must, resident
+from mountlib import BIN, TUNED, MemoryGroup, Table, Workshop, drop_caches, epoch, must, resident, without_pages
 from peers import Served
 
 ROWS = "cold,memory,local,limit,walk,big,write,resident,s3fs"
@@ -86,10 +86,12 @@ class Bench:
                 epoch(path, names, 8, 1)
             for readers in (2, 8):
                 found = {name: [] for name in paths}
-                requests = []
+                requests, lost = [], []
                 for _ in range(self.options.rounds + 2):
                     seed = self.next_seed()
                     for name, path in paths.items():
+                        if name == "ours":
+                            lost.append(without_pages(a, names))
                         before = sum(self.shop.requests(a).values())
                         found[name].append(epoch(path, names, readers, seed)["files_per_s"])
                         if name == "ours":
@@ -97,8 +99,16 @@ class Bench:
                 self.row(f"repeated epoch in memory, {readers} readers", found["ours"], found["default"],
                          found["native"], over_juicefs=15, over_native=0.85)
                 self.row("  beside juicefs with the usual tuning", found["ours"], found["tuned"], over_juicefs=3)
-                # A kernel that takes cold pages back early (DAMON) makes some epochs read a few again.
+                # A kernel that takes pages back while memory is free (DAMON) makes epochs read them again.
+                self.row(f"  files that the kernel had dropped pages of, by epoch {lost}", [max(lost)], unit="")
                 self.row(f"  requests to the mount process, by epoch {requests}", [max(requests)], unit="", at_most=0)
+                at_once = []
+                for _ in range(self.options.rounds + 2):
+                    before = sum(self.shop.requests(a).values())
+                    epoch(a, names, readers, self.next_seed())
+                    at_once.append(sum(self.shop.requests(a).values()) - before)
+                # The first reads again what was dropped since the last one.
+                self.row(f"  requests when epoch follows epoch {at_once}", [max(at_once[1:])], unit="", at_most=0)
 
     def local(self):
         source, names, _, _ = self.shop.set_of("imagenet")

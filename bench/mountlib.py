@@ -39,6 +39,12 @@ def resident(pid):
     return int(re.search(r"VmRSS:\s+(\d+) kB", text)[1]) / 1000
 
 
+def without_pages(path, names):
+    """How many of the files the kernel no longer holds whole in memory. Asks nothing of the mount."""
+    listed = must("sh", "-c", 'cd "$0" && xargs -d "\\n" fincore -rbno RES,SIZE <"$1"', path, names)
+    return sum(int(held) < int(size) for held, size in map(str.split, listed.splitlines()))
+
+
 def epoch(path, names, readers, seed, chunk=1 << 20):
     out = subprocess.run([BIN / "epoch_bench", path, names, str(readers), str(seed), str(chunk)],
                          capture_output=True, text=True)

@@ -2,11 +2,21 @@
 
 import json
 import pathlib
+import re
 import subprocess
 import sys
+import urllib.request
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PEER = ROOT / "tests/peers/peer"
+
+
+def requests_of(minio, name):
+    """How many requests of that name (GetObject, PutObject...) MinIO has counted."""
+    direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    with direct.open(f"{minio['endpoint']}/minio/metrics/v3/api/requests", timeout=60) as page:
+        counted = re.search(rf'^minio_api_requests_total\{{name="{name}".*\}} (\S+)$', page.read().decode(), re.M)
+    return int(float(counted[1])) if counted else 0
 
 
 class Served:

@@ -22,7 +22,7 @@ import sys
 import tempfile
 import time
 
-from peers import ROOT, Served
+from peers import ROOT, Served, requests_of
 from volume import BIN, Juicefs, Table
 
 
@@ -61,25 +61,29 @@ def warm(table, juicefs, redis, minio, name, files, low, high, bar, options):
     juicefs.run("format", theirs_url, f"{name}-theirs", "--trash-days", "0", *bucket)
     juicefs.run("sync", "--threads", "50", f"{data}/", "jfs://theirs/")
     shutil.rmtree(data)
-    ours, theirs, blocks = [], [], 0
+    ours, theirs, gets = [], [], {}
     for round_ in range(options.rounds):
         cache = home / f"{name}-theirs-{round_}"
         with juicefs.mount(theirs_url, "--cache-dir", cache) as (path, _):
-            begin = time.monotonic()
+            before, begin = requests_of(minio, "GetObject"), time.monotonic()
             juicefs.run("warmup", "-p", "50", path)
             theirs.append(files / (time.monotonic() - begin))
+            gets["theirs"] = requests_of(minio, "GetObject") - before
         shutil.rmtree(cache)
         cache = home / f"{name}-ours-{round_}"
-        begin = time.monotonic()
+        before, begin = requests_of(minio, "GetObject"), time.monotonic()
         done = last(samplefs("warmup", ours_url, "--cache-dir", cache, "--json"))
         ours.append(files / (time.monotonic() - begin))
-        blocks = done["blocks"]["total"]
+        gets["ours"] = requests_of(minio, "GetObject") - before
         if done["blocks"]["failed"] or done["bytes"]["fetched"] != done["bytes"]["total"]:
             sys.exit(f"warm-up fetched {done['bytes']['fetched']} of {done['bytes']['total']} bytes")
         if round_ + 1 < options.rounds:
             shutil.rmtree(cache)
     table.row(f"{name}, {files} files", ours, theirs, "files/s", bar)
-    print(f"{'':34} {blocks / files:12.4f} {1:12.4f} GET/file", flush=True)
+    each = gets["ours"] / done["blocks"]["total"]
+    table.failed |= each != 1
+    print(f"{'  GETs that MinIO counted':34} {gets['ours'] / files:12.4f} {gets['theirs'] / files:12.4f} per file", flush=True)
+    print(f"{'  GETs per block':34} {each:12.4f} {'':12} {'':9} {'':6} {1:5.2f}  {'ok' if each == 1 else 'MISSED'}", flush=True)
     return ours_url, cache
 
 

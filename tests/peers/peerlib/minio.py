@@ -63,6 +63,7 @@ class Minio(GoPeer):
             "MINIO_ROOT_PASSWORD_FILE": str(password),
             "MINIO_BROWSER": "off",
             "MINIO_UPDATE": "off",
+            "MINIO_PROMETHEUS_AUTH_TYPE": "public",  # anyone may see how many requests there were
         }
         if options.domain:
             environment["MINIO_DOMAIN"] = options.domain
