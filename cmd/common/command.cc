@@ -49,7 +49,8 @@ void Command::AddOption(const std::string& names, std::vector<std::string>* targ
                         const std::string& help) {
   state_->app->add_option(names, *target, help)->allow_extra_args(false);
 }
-void Command::AddOption(const std::string& names, std::function<void(const std::string&)> take,
+void Command::AddOption(const std::string& names,
+                        const std::function<void(const std::string&)>& take,
                         const std::string& help) {
   state_->app->add_option_function<std::string>(names, take, help)->trigger_on_parse();
 }

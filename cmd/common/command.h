@@ -37,7 +37,7 @@ class Command {
                  const std::string& help);
   // `take` is called for each occurrence, in the order of the command line: for options whose order
   // among others matters.
-  void AddOption(const std::string& names, std::function<void(const std::string&)> take,
+  void AddOption(const std::string& names, const std::function<void(const std::string&)>& take,
                  const std::string& help);
   void AddArgument(const std::string& name, std::string* target, const std::string& help,
                    bool required = true);

@@ -28,7 +28,7 @@ std::string GroupPath(const std::string& group, const std::string& version) {
 
 // What a refusal says, without the machine's part of it.
 Status Refused(const net::HttpResponse& response, const std::string& what) {
-  const Status status = kube::StatusOfReply(response.status, response.body, what);
+  Status status = kube::StatusOfReply(response.status, response.body, what);
   const auto body = api::ParseJson(response.body);
   if (body && body->is_object() && body->contains("message") && (*body)["message"].is_string()) {
     return Status(status.code(), (*body)["message"].get<std::string>());
@@ -115,7 +115,7 @@ Result<void> ApiClient::Discover(const Context& ctx) {
       Known known{
           {group, version, plural, entry.value("kind", ""), entry.value("namespaced", true)},
           {plural, entry.value("singularName", ""), Lower(entry.value("kind", "")),
-           plural + "." + group}};
+           fmt::format("{}.{}", plural, group)}};
       for (const Json& name : entry.value("shortNames", Json::array())) known.names.push_back(name);
       known_.push_back(std::move(known));
     }
@@ -142,7 +142,7 @@ Result<ApiResource> ApiClient::FindKind(const Context& ctx, const std::string& a
     const std::string version = r.group.empty() ? r.version : r.group + "/" + r.version;
     if (version == api_version && r.kind == kind) return r;
   }
-  return Fail(Code::kNotFound, "no matches for kind \"{}\" in version \"{}\"", kind, api_version);
+  return Fail(Code::kNotFound, R"(no matches for kind "{}" in version "{}")", kind, api_version);
 }
 
 std::string ApiClient::Path(const ApiResource& resource, const std::string& ns,

@@ -104,7 +104,7 @@ int RunApply(const ClientFlags& flags) {
   for (Json& object : *objects) {
     auto done = ApplyOne(ctx, **client, std::move(object));
     if (done) {
-      std::cout << *done << std::endl;
+      std::cout << *done << '\n' << std::flush;
     } else {
       ClientFailed("apply", done.error());
       code = 1;

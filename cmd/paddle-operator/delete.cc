@@ -61,7 +61,7 @@ Result<void> DeleteOne(const Context& ctx, ApiClient& client, const Target& targ
                                   .target = path,
                                   .body = R"({"kind":"DeleteOptions","apiVersion":"v1",)"
                                           R"("propagationPolicy":"Background"})"}));
-  std::cout << target.resource.Label() << " \"" << target.name << "\" deleted" << std::endl;
+  std::cout << target.resource.Label() << " \"" << target.name << "\" deleted\n" << std::flush;
   if (!wait) return {};
   return WaitGone(ctx, client, path, before.at("metadata").value("uid", ""));
 }

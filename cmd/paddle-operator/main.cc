@@ -3,6 +3,7 @@
 #include "commands.h"
 #include "standalone/node/process/shim.h"
 
+// NOLINTNEXTLINE(bugprone-exception-escape): for want of memory before anything has begun
 int main(int argc, char** argv) {
   // The node agent starts this program again for each container, as the process that looks after
   // it.

@@ -99,8 +99,8 @@ Result<void> Work(const Context& ctx, const Flags& flags, const Logger& log,
     settings.first_port = flags.port_range[0];
     settings.last_port = flags.port_range[1];
     settings.workers = flags.workers;
-    ASSIGN_OR_RETURN(jobs, controllers::paddlejob::JobController::Create(
-                               std::move(settings), *client, caches, log, metrics));
+    ASSIGN_OR_RETURN(jobs, controllers::paddlejob::JobController::Create(settings, *client, caches,
+                                                                         log, metrics));
     jobs->AddTo(manager);
   }
   if (Runs(flags, kSampleSet)) {
@@ -117,7 +117,7 @@ Result<void> Work(const Context& ctx, const Flags& flags, const Logger& log,
     controllers::samplejob::ControllerSettings settings;
     settings.workers = flags.workers;
     ASSIGN_OR_RETURN(data_jobs, controllers::samplejob::DataJobController::Create(
-                                    std::move(settings), *client, caches, log, metrics));
+                                    settings, *client, caches, log, metrics));
     data_jobs->AddTo(manager);
   }
   caches.AddTo(manager);

@@ -2,6 +2,7 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cctype>
 #include <csignal>
 #include <filesystem>
@@ -113,6 +114,7 @@ void AddFlags(CLI::App& app, Flags& flags) {
 
 std::vector<std::string> LogicalNodes(int count) {
   std::vector<std::string> names;
+  names.reserve(static_cast<std::size_t>(std::max(count, 0)));
   for (int i = 0; i < count; ++i) names.push_back("node-" + std::to_string(i));
   return names;
 }

@@ -106,7 +106,8 @@ Result<void> Work(const Flags& flags, const Logger& log) {
   const auto& server = *started;
   if (!flags.api_only) SayWhatIsMissing();
   std::cout << "serving at " << server->url() << "\n"
-            << "export KUBECONFIG=" << server->kubeconfig_file() << std::endl;
+            << "export KUBECONFIG=" << server->kubeconfig_file() << '\n'
+            << std::flush;
   if (flags.api_only) {
     while (Clock::System().SleepFor(ctx, std::chrono::hours(24))) {
     }

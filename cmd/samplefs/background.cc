@@ -37,6 +37,7 @@ Result<int> StartInBackground(const std::vector<std::string>& arguments) {
   UniqueFd from(pipe_ends[0]), to(pipe_ends[1]);
   std::vector<char*> argv;
   std::vector<std::string> words = arguments;
+  argv.reserve(words.size() + 1);
   for (std::string& word : words) argv.push_back(word.data());
   argv.push_back(nullptr);
   // Prepared before the fork: the child of a process with threads may do little.

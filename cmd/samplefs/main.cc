@@ -29,6 +29,7 @@ int main(int argc, char** argv) {
   // As mount.samplefs we are mount(8)'s helper, for lines of fstab.
   std::vector<std::string> words = TranslateMountHelper(argc, argv);
   std::vector<char*> line;
+  line.reserve(words.size());
   for (std::string& word : words) line.push_back(word.data());
   return program.Run(static_cast<int>(line.size()), line.data());
 }

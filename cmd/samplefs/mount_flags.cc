@@ -153,7 +153,7 @@ Result<void> ApplyOne(const std::string& option, const std::map<std::string, Set
                 known->second.flag ? "takes no value" : "needs a value");
   }
   if (!known->second.set(value))
-    return Fail(Code::kInvalid, "mount option \"{}\" is \"{}\"; give a number", name, value);
+    return Fail(Code::kInvalid, R"(mount option "{}" is "{}"; give a number)", name, value);
   return {};
 }
 

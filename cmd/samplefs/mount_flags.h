@@ -13,6 +13,7 @@
 
 namespace paddleop::cmd {
 
+// NOLINTNEXTLINE(clang-analyzer-optin.performance.Padding): one per process, in the help's order
 struct MountFlags {
   std::string mount_point;
   bool background = false;

@@ -19,7 +19,7 @@ namespace paddleop::cmd {
 namespace {
 
 // Signals are taken by a thread of their own: no code of ours runs in a signal handler.
-std::stop_token StopOnSignals(std::stop_source source) {
+std::stop_token StopOnSignals(const std::stop_source& source) {
   sigset_t signals;
   sigemptyset(&signals);
   sigaddset(&signals, SIGINT);
@@ -91,6 +91,7 @@ Result<std::string> Tool::ResolveVolume() {
 Result<std::unique_ptr<volume::Volume>> Tool::OpenVolume(volume::VolumeOptions options) {
   ASSIGN_OR_RETURN(const std::string url, ResolveVolume());
   std::vector<std::string> directories;
+  directories.reserve(options.cache.directories.size());
   for (const auto& directory : options.cache.directories) directories.push_back(directory.path);
   // On a node of a SampleSet the runtime shares the cache directory: what is not in it is asked of
   // the runtime. Which volume it is, is known only when it is open; nothing is read before.

@@ -147,8 +147,8 @@ void Logger::Error(const Context& ctx, std::string_view message, Fields fields) 
 void Logger::Write(LogLevel level, const Context& ctx, std::string_view message,
                    Fields fields) const {
   if (!Enabled(level)) return;
-  std::string line = "{\"time\":\"" + Timestamp() + "\",\"level\":\"";
-  line.append(LevelName(level)).append("\",\"msg\":");
+  std::string line = R"({"time":")" + Timestamp() + R"(","level":")";
+  line.append(LevelName(level)).append(R"(","msg":)");
   AppendJsonString(line, message);
   const auto append = [&](std::string_view key, std::string_view value) {
     line.push_back(',');

@@ -8,6 +8,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "base/context.h"
 
@@ -23,7 +24,7 @@ struct LogField {
   LogField(std::string_view k, const T& v) : key(k), value(fmt::to_string(v)) {}
   LogField(std::string_view k, std::string_view v) : key(k), value(v) {}
   LogField(std::string_view k, const char* v) : key(k), value(v) {}
-  LogField(std::string_view k, const std::string& v) : key(k), value(v) {}
+  LogField(std::string_view k, std::string v) : key(k), value(std::move(v)) {}
 
   std::string_view key;
   std::string value;

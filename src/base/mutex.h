@@ -34,7 +34,7 @@ class CAPABILITY("mutex") Mutex {
 // BasicLockable, so it works with CondVar.
 class SCOPED_CAPABILITY MutexLock {
  public:
-  explicit MutexLock(Mutex& mutex) ACQUIRE(mutex) : mutex_(&mutex), held_(true) { mutex.lock(); }
+  explicit MutexLock(Mutex& mutex) ACQUIRE(mutex) : mutex_(&mutex) { mutex.lock(); }
   ~MutexLock() RELEASE() {
     if (held_) mutex_->unlock();
   }
@@ -52,7 +52,7 @@ class SCOPED_CAPABILITY MutexLock {
 
  private:
   Mutex* mutex_;
-  bool held_;
+  bool held_ = true;
 };
 
 // Use with a stop token or a deadline; the predicate runs under the lock and says so:

@@ -95,8 +95,8 @@ std::string RuntimeDirectory() {
 // The error inside a reply that is not 2xx.
 Status ReplyError(const net::HttpResponse& reply) {
   std::string message = reply.body;
-  constexpr std::string_view kBegin = "{\"error\":\"";
-  if (message.starts_with(kBegin) && message.ends_with("\"}"))
+  constexpr std::string_view kBegin = R"({"error":")";
+  if (message.starts_with(kBegin) && message.ends_with(R"("})"))
     message = message.substr(kBegin.size(), message.size() - kBegin.size() - 2);
   const Code code = reply.status == 409 ? Code::kInvalid : Code::kUnavailable;
   return Status(code, message);

@@ -52,7 +52,7 @@ Result<void> MountFailed(const std::string& mount_point) {
 
 class Session::State {
  public:
-  State(const SessionOptions& options, const Logger& log) : options_(options), log_(log) {}
+  State(SessionOptions options, const Logger& log) : options_(std::move(options)), log_(log) {}
   ~State() {
     Stop();
     JoinAll();
@@ -69,6 +69,7 @@ class Session::State {
     std::vector<std::string> words =
         by_ourselves ? std::vector<std::string>{"samplefs"} : LibraryArguments(options_);
     std::vector<char*> argv;
+    argv.reserve(words.size());
     for (std::string& word : words) argv.push_back(word.data());
     fuse_args arguments = FUSE_ARGS_INIT(static_cast<int>(argv.size()), argv.data());
     last_complaint.clear();

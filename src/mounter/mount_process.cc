@@ -19,6 +19,7 @@ namespace {
 
 std::vector<char*> Pointers(std::vector<std::string>& strings) {
   std::vector<char*> out;
+  out.reserve(strings.size() + 1);
   for (std::string& text : strings) out.push_back(text.data());
   out.push_back(nullptr);
   return out;
@@ -47,7 +48,7 @@ Result<ProcessIdentity> StartDetached(const MountCommand& command) {
   std::vector<std::string> words = command.argv;
   std::vector<std::string> env;
   for (char** entry = environ; *entry != nullptr; ++entry) env.emplace_back(*entry);
-  for (const auto& [name, value] : command.env) env.push_back(name + "=" + value);
+  for (const auto& [name, value] : command.env) env.push_back(fmt::format("{}={}", name, value));
   pid_t pid = -1;
   const int error = ::posix_spawnp(&pid, words.front().c_str(), &actions, &attributes,
                                    Pointers(words).data(), Pointers(env).data());

@@ -76,6 +76,7 @@ std::shared_ptr<Mounter::Entry> Mounter::Find(const std::string& id) {
 std::vector<std::shared_ptr<Mounter::Entry>> Mounter::All() {
   const MutexLock lock(mutex_);
   std::vector<std::shared_ptr<Entry>> out;
+  out.reserve(entries_.size());
   for (const auto& [id, entry] : entries_) out.push_back(entry);
   return out;
 }

@@ -8,7 +8,7 @@ extern "C" {
 #include <algorithm>
 #include <charconv>
 #include <cstring>
-#include <new>
+#include <exception>
 
 #include "base/check.h"
 
@@ -49,11 +49,11 @@ struct ReplyParser::Builder {
       Reply* slot = &self.root_;
       if (task->parent != nullptr) {
         auto& parent = static_cast<Reply*>(task->parent->obj)->value_;
-        slot = &std::get<std::vector<Reply>>(parent).emplace_back();
+        slot = &std::get_if<std::vector<Reply>>(&parent)->emplace_back();
       }
       fill(slot->value_);
       return slot;
-    } catch (const std::bad_alloc&) {
+    } catch (const std::exception&) {  // of the allocator, or of a length that nobody could hold
       return Refuse(self, "no memory left for the reply", true);
     }
   }

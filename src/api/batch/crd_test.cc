@@ -44,7 +44,7 @@ void ExpectStructural(const Json& schema, const std::string& path) {
   EXPECT_TRUE(schema.contains("type") || schema.contains("x-kubernetes-int-or-string")) << path;
   if (schema.contains("properties")) {
     for (const auto& [name, property] : schema["properties"].items())
-      ExpectStructural(property, path + "." + name);
+      ExpectStructural(property, fmt::format("{}.{}", path, name));
   }
   if (schema.contains("items")) ExpectStructural(schema["items"], path + "[]");
   if (schema.contains("additionalProperties"))

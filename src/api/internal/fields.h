@@ -137,7 +137,8 @@ class Reader {
       Map(in, key, out);
     } else if constexpr (kIsIntMap<T>) {
       if (!in.is_object()) return Wrong(PathOf(key), "object", in);
-      for (const auto& [name, value] : in.items()) Integer(value, key + "." + name, out[name]);
+      for (const auto& [name, value] : in.items())
+        Integer(value, fmt::format("{}.{}", key, name), out[name]);
     } else {
       Reader nested(in, PathOf(key));
       Describe(nested, out);

@@ -63,7 +63,10 @@ bool LabelSelector::Matches(const StringMap& labels) const {
 
 std::string LabelSelector::ToQuery() const {
   std::string out;
-  const auto add = [&](const std::string& part) { out += (out.empty() ? "" : ",") + part; };
+  const auto add = [&](std::string_view part) {
+    if (!out.empty()) out += ',';
+    out += part;
+  };
   for (const auto& [key, value] : match_labels) add(key + "=" + value);
   for (const auto& r : match_expressions) {
     switch (r.op) {

@@ -30,6 +30,7 @@ Result<void> ChangeApplier::Apply(const Context& ctx, const ChangeOwner& owner,
                                   const std::vector<ChangeStep>& steps) {
   for (const ChangeStep& step : steps) {
     std::vector<Task> tasks;
+    tasks.reserve(step.deletes.size() + step.creates.size() + step.patches.size());
     for (const auto& remove : step.deletes)
       tasks.emplace_back([&] { return DeleteOne(ctx, remove); });
     for (const auto& create : step.creates)

@@ -109,7 +109,7 @@ Result<void> ControllerSettings::Validate() const {
   return {};
 }
 
-Result<std::unique_ptr<JobController>> JobController::Create(ControllerSettings settings,
+Result<std::unique_ptr<JobController>> JobController::Create(const ControllerSettings& settings,
                                                              kube::ClusterClient& client,
                                                              Caches& caches, const Logger& log,
                                                              MetricsRegistry& metrics,
@@ -119,8 +119,8 @@ Result<std::unique_ptr<JobController>> JobController::Create(ControllerSettings 
   if (!settings.etcd_servers.empty()) {
     ASSIGN_OR_RETURN(etcd, Etcd::Create(settings.etcd_servers));
   }
-  auto state = std::make_unique<State>(std::move(settings), std::move(etcd), client, caches, log,
-                                       metrics, clock);
+  auto state =
+      std::make_unique<State>(settings, std::move(etcd), client, caches, log, metrics, clock);
   return std::unique_ptr<JobController>(new JobController(std::move(state)));
 }
 

@@ -30,7 +30,7 @@ struct ControllerSettings {
 class JobController {
  public:
   // What is borrowed lives until the manager's Run() has returned.
-  static Result<std::unique_ptr<JobController>> Create(ControllerSettings settings,
+  static Result<std::unique_ptr<JobController>> Create(const ControllerSettings& settings,
                                                        kube::ClusterClient& client, Caches& caches,
                                                        const Logger& log, MetricsRegistry& metrics,
                                                        Clock& clock = Clock::System());

@@ -18,7 +18,7 @@ Etcd::Etcd(std::vector<std::string> servers, std::unique_ptr<net::HttpClient> ht
 
 Result<std::unique_ptr<Etcd>> Etcd::Create(std::vector<std::string> servers) {
   for (auto& server : servers) {
-    if (server.find("://") == std::string::npos) server = "http://" + server;
+    if (server.find("://") == std::string::npos) server.insert(0, "http://");
   }
   ASSIGN_OR_RETURN(auto http,
                    net::HttpClient::Create({.connect_timeout = std::chrono::seconds(2)}));

@@ -42,7 +42,7 @@ class Pass {
   void ExpireAfterTtl();
   void End(std::string_view end_phase, const char* type, std::string reason,
            const std::string& message);
-  void Fail(std::string reason, std::string message);
+  void Fail(std::string reason, const std::string& message);
   bool Finish();
   void Complete();
   // An elastic job goes on with the others while a failed worker is replaced.

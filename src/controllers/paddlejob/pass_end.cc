@@ -74,9 +74,9 @@ void Pass::End(std::string_view end_phase, const char* type, std::string reason,
   CleanUp();
 }
 
-void Pass::Fail(std::string reason, std::string message) {
+void Pass::Fail(std::string reason, const std::string& message) {
   plan_.Tell(true, reason, message);
-  End(phase::kFailed, condition::kFailed, std::move(reason), std::move(message));
+  End(phase::kFailed, condition::kFailed, std::move(reason), message);
 }
 
 bool Pass::Finish() {

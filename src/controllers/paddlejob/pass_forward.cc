@@ -25,6 +25,7 @@ void Pass::Advance() {
   DeletePods(census_.surplus, cleaning);
   if (!census_.surplus.empty()) {
     std::vector<std::string> names;
+    names.reserve(census_.surplus.size());
     for (const auto& pod : census_.surplus) names.push_back(pod->metadata.name);
     plan_.Tell(false, "Scaled", "removed " + JoinNames(names));
   }

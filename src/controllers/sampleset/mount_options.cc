@@ -61,7 +61,8 @@ std::string MountOptionsText(const api::SampleSetSpec& spec, const std::string& 
   std::string text;
   for (const auto& [name, value] : options) {
     if (!text.empty()) text += ',';
-    text += value.empty() ? name : name + "=" + value;
+    text += name;
+    if (!value.empty()) text.append("=").append(value);
   }
   return text;
 }

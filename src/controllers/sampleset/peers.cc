@@ -24,9 +24,9 @@ void KeepPeers(Pass& pass) {
     const bool placed =
         runtime != nullptr && !runtime->pod->pod_ip.empty() && !runtime->pod->metadata.Deleting();
     // One that is not there yet has a name already; nobody needs it to resolve before it is.
-    std::string host = placed ? runtime->pod->pod_ip : entry.tls_name;
-    if (host.find(':') != std::string::npos) host = "[" + host + "]";
-    entry.address = fmt::format("{}:{}", host, runtime::kDefaultPort);
+    const std::string& host = placed ? runtime->pod->pod_ip : entry.tls_name;
+    entry.address = host.contains(':') ? fmt::format("[{}]:{}", host, runtime::kDefaultPort)
+                                       : fmt::format("{}:{}", host, runtime::kDefaultPort);
     table.peers.push_back(std::move(entry));
   }
   pass.plan.peers = std::move(table);

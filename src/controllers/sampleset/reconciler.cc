@@ -159,6 +159,7 @@ bool SetReconciler::Purge(const Context& ctx, const Observed& seen, Plan& plan) 
   bool wait = false;
   Mutex mutex;
   std::vector<ChangeApplier::Task> tasks;
+  tasks.reserve(seen.runtimes.size());
   for (const auto& runtime : seen.runtimes) {
     tasks.emplace_back([&, this]() -> Result<void> {
       auto client = parts_.observer.Dial(seen, runtime.index);

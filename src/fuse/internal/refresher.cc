@@ -78,7 +78,7 @@ Result<std::string> Refresher::RefreshNow(const Context& ctx) {
   log_.Info(
       ctx, "data set refreshed",
       {{"changed_names", done.entries}, {"changed_inodes", done.inodes}, {"inodes", done.nodes}});
-  return fmt::format("{{\"changed\":{},\"names\":{},\"inodes\":{},\"total\":{}}}", done.changed,
+  return fmt::format(R"({{"changed":{},"names":{},"inodes":{},"total":{}}})", done.changed,
                      done.entries, done.inodes, done.nodes);
 }
 

@@ -23,10 +23,10 @@ MetricsRegistry::Labels ResourceLabel(const GroupVersionResource& resource) {
 // One pass through the states of WatchState, with a client.
 class InformerCore::Driver {
  public:
-  Driver(InformerCore& informer, const Context& ctx)
+  Driver(InformerCore& informer, Context ctx)
       : informer_(informer),
         options_(informer.options_),
-        ctx_(ctx),
+        ctx_(std::move(ctx)),
         state_(options_.backoff),
         random_(std::random_device{}()) {}
 
@@ -244,6 +244,7 @@ AnyObject InformerCore::DecodeOrTell(const RawObject& raw) {
 
 std::vector<std::string> OwnerUids(const RawObject& raw) {
   std::vector<std::string> out;
+  out.reserve(raw.owners.size());
   for (const OwnerReference& owner : raw.owners) out.push_back(owner.uid);
   return out;
 }

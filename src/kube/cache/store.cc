@@ -106,6 +106,7 @@ std::vector<AnyObject> Store::List(std::string_view ns) const {
 std::vector<std::pair<ObjectKey, AnyObject>> Store::All() const {
   MutexLock lock(mutex_);
   std::vector<std::pair<ObjectKey, AnyObject>> out;
+  out.reserve(entries_.size());
   for (const auto& [key, entry] : entries_) out.emplace_back(key, entry.object);
   return out;
 }

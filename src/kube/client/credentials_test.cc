@@ -30,8 +30,8 @@ TEST(ExecPlugin, RunsOnceUntilTheCredentialRunsOut) {
   ManualClock clock;
   const std::string expires = api::FormatMicroTime(clock.WallNow() + std::chrono::minutes(5));
   const auto credentials = ExecCredentials(
-      Shell("echo x >> " + dir->File("runs") + "; " + kPrint + "'{\"token\":\"t'$(wc -l < " +
-            dir->File("runs") + ")'\",\"expirationTimestamp\":\"" + expires + "\"}'"),
+      Shell("echo x >> " + dir->File("runs") + "; " + kPrint + R"('{"token":"t'$(wc -l < )" +
+            dir->File("runs") + R"()'","expirationTimestamp":")" + expires + R"("}')"),
       clock);
   const Context ctx = Context::Background();
   auto first = credentials->Get(ctx);

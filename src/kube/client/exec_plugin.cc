@@ -55,7 +55,7 @@ std::vector<std::string> Environment(const ExecPlugin& plugin) {
     const std::string name(text.substr(0, text.find('=')));
     if (name != "KUBERNETES_EXEC_INFO" && !plugin.env.contains(name)) out.emplace_back(text);
   }
-  for (const auto& [name, value] : plugin.env) out.push_back(name + "=" + value);
+  for (const auto& [name, value] : plugin.env) out.push_back(fmt::format("{}={}", name, value));
   std::string spec = R"({"interactive":false)";
   if (!plugin.cluster_json.empty()) spec += R"(,"cluster":)" + plugin.cluster_json;
   out.push_back(
@@ -66,6 +66,7 @@ std::vector<std::string> Environment(const ExecPlugin& plugin) {
 
 std::vector<char*> Pointers(std::vector<std::string>& strings) {
   std::vector<char*> out;
+  out.reserve(strings.size() + 1);
   for (std::string& text : strings) out.push_back(text.data());
   out.push_back(nullptr);
   return out;

@@ -66,7 +66,7 @@ class EventRecorder::State {
         queue_(options_.queue_limit),
         throttle_(options_.burst, options_.refill, options_.memory_limit),
         memory_(options_.memory_limit, options_.memory),
-        thread_([this](std::stop_token stop) { Run(std::move(stop)); }) {}
+        thread_([this](const std::stop_token& stop) { Run(stop); }) {}
 
   void Record(PendingEvent event) {
     event.first = event.last = clock_.WallNow();

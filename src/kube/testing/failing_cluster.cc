@@ -40,7 +40,7 @@ Status StatusOf(Fault fault, std::string_view verb) {
 
 }  // namespace
 
-void FailingCluster::FailNext(std::string verb, Fault fault, std::size_t times) {
+void FailingCluster::FailNext(const std::string& verb, Fault fault, std::size_t times) {
   MutexLock lock(mutex_);
   for (std::size_t i = 0; i < times; ++i) planned_.push_back({verb, fault});
 }

@@ -29,7 +29,7 @@ class FailingCluster final : public ClusterClient {
   explicit FailingCluster(ClusterClient& inner) : inner_(inner) {}
 
   // The next `times` requests with this verb ("create", ...; "*" for any) fail so.
-  void FailNext(std::string verb, Fault fault, std::size_t times = 1);
+  void FailNext(const std::string& verb, Fault fault, std::size_t times = 1);
   // Each request fails with this probability, in one of the ways that its verb allows. Zero: no
   // more.
   void FailRandomly(std::uint64_t seed, double probability);

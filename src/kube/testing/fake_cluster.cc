@@ -187,7 +187,7 @@ class FakeCluster::State {
     if (result == *current) return result;
     if (subresource.empty() && SpecOf(result) != SpecOf(*current))
       result["metadata"]["generation"] = (*current)["metadata"].value("generation", 1) + 1;
-    const Json stored = Store(where, std::move(result));
+    Json stored = Store(where, std::move(result));
     if (stored["metadata"].contains("deletionTimestamp") &&
         stored["metadata"].value("finalizers", Json::array()).empty())
       Erase(where);

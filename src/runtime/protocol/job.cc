@@ -211,7 +211,7 @@ Result<void> CheckSetPath(std::string_view path, std::string_view field) {
     const std::string_view part = rest.substr(0, slash);
     if (part.empty() || part == "." || part == "..") {
       return Fail(Code::kInvalid,
-                  "{} is \"{}\"; empty parts, \".\" and \"..\" are not allowed in a path", field,
+                  R"({} is "{}"; empty parts, "." and ".." are not allowed in a path)", field,
                   path);
     }
     if (slash == std::string_view::npos) return {};

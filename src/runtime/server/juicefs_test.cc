@@ -63,7 +63,7 @@ TEST(JuicefsCache, FilesAreCountedWithoutTheirChecksums) {
 
 TEST(JuicefsWarmup, SharesAreThoseOfTheSampler) {
   std::vector<std::string> files;
-  for (int i = 0; i < 10; ++i) files.push_back(std::string(1, static_cast<char>('a' + i)));
+  for (int i = 0; i < 10; ++i) files.emplace_back(1, static_cast<char>('a' + i));
   EXPECT_THAT(ShareOf(files, {}, 1, 2).value(), ElementsAre("f", "g", "h", "i", "j"));
   EXPECT_THAT(ShareOf(files, {.batch_size = 2}, 0, 2).value(),
               ElementsAre("a", "b", "e", "f", "i"));

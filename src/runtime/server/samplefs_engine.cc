@@ -244,7 +244,7 @@ Result<std::shared_ptr<Engine>> OpenSamplefsEngine(const Context& ctx,
   }
   if (!opened) return std::unexpected(std::move(opened).error());
   if ((*opened)->setting().name != files.name) {
-    return Fail(Code::kInvalid, "the metadata belongs to volume \"{}\", the Secret names \"{}\"",
+    return Fail(Code::kInvalid, R"(the metadata belongs to volume "{}", the Secret names "{}")",
                 (*opened)->setting().name, files.name);
   }
   if (!SameKeys((*opened)->setting(), files)) {

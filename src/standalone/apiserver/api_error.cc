@@ -31,6 +31,7 @@ Refusal InvalidFor(ApiError error, const std::string& kind, std::vector<Cause> c
   error.code = 422;
   error.reason = "Invalid";
   std::vector<std::string> texts;
+  texts.reserve(causes.size());
   for (const Cause& cause : causes) {
     texts.push_back(fmt::format("{}: {}", cause.field, cause.message));
   }
@@ -147,6 +148,7 @@ Cause InvalidValue(std::string field, std::string_view value, std::string_view d
 Cause NotSupportedValue(std::string field, std::string_view value,
                         const std::vector<std::string_view>& supported) {
   std::vector<std::string> quoted;
+  quoted.reserve(supported.size());
   for (const auto word : supported) quoted.push_back(Quoted(word));
   return {"FieldValueNotSupported",
           fmt::format("Unsupported value: {}: supported values: {}", Quoted(value),

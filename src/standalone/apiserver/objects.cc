@@ -109,6 +109,7 @@ Answer<void> Objects::Read(const Kind& kind, Json& object, const WriteOptions& o
                                   found.wrong_types.front()));
   }
   std::vector<std::string> odd;
+  odd.reserve(options.duplicates.size() + found.unknown.size());
   for (const std::string& field : options.duplicates) {
     odd.push_back(fmt::format("duplicate field {}", Quoted(field)));
   }

@@ -20,10 +20,10 @@ std::string Event(std::string_view type, std::string_view object) {
 std::string Bookmark(const Kind& kind, std::uint64_t revision, bool ends_initial) {
   return Event(
       "BOOKMARK",
-      fmt::format("{{\"kind\":\"{}\",\"apiVersion\":\"{}\",\"metadata\":{{"
-                  "\"resourceVersion\":\"{}\",\"creationTimestamp\":null{}}}}}",
+      fmt::format(R"({{"kind":"{}","apiVersion":"{}","metadata":{{)"
+                  R"("resourceVersion":"{}","creationTimestamp":null{}}}}})",
                   kind.type.kind, kind.type.ApiVersion(), revision,
-                  ends_initial ? ",\"annotations\":{\"k8s.io/initial-events-end\":\"true\"}" : ""));
+                  ends_initial ? R"(,"annotations":{"k8s.io/initial-events-end":"true"})" : ""));
 }
 
 }  // namespace

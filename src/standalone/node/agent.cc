@@ -113,7 +113,7 @@ Environment HostEnvironment() {
   for (const char* name : {"PATH", "HOME", "LANG", "LC_ALL", "TZ", "LD_LIBRARY_PATH"}) {
     std::string value = GetEnv(name);
     if (value.empty()) continue;
-    if (name == std::string_view("PATH") && !self.empty()) value = self + ":" + value;
+    if (name == std::string_view("PATH") && !self.empty()) value.insert(0, self + ":");
     out.emplace_back(name, std::move(value));
   }
   return out;

@@ -88,7 +88,7 @@ class Checker {
         const auto child = tree_.child(directory, i);
         if (child.node == node) name = child.name;
       }
-      path = "/" + name + path;
+      path.insert(0, "/" + name);
       at = parent;
     }
     return path.empty() ? "/" : path;

@@ -119,7 +119,7 @@ Result<void> ImportOptions::Validate() const {
     return Fail(Code::kInvalid, "part {} of {}: parts are counted from 0", part, parts);
   }
   if (!start.empty() && !end.empty() && start > end) {
-    return Fail(Code::kInvalid, "start \"{}\" lies behind end \"{}\"", start, end);
+    return Fail(Code::kInvalid, R"(start "{}" lies behind end "{}")", start, end);
   }
   if (update && force_update) {
     return Fail(Code::kInvalid, "update and force-update contradict each other");

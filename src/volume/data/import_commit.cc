@@ -169,6 +169,7 @@ Result<std::vector<std::optional<Ino>>> Committer::FindCommitted(
     const Context& ctx, const std::vector<NewFile>& files) {
   MetaStore& meta = state_.volume.meta();
   std::vector<ChildName> names;
+  names.reserve(files.size());
   for (const NewFile& file : files) names.push_back({.parent = file.parent, .name = file.name});
   ASSIGN_OR_RETURN(const auto entries, meta.LookupMany(ctx, names));
   std::vector<std::optional<Ino>> found(files.size());

@@ -37,8 +37,8 @@ TEST_F(ImportTest, FilesOfAllSizesArriveAsTheyAre) {
 }
 
 TEST_F(ImportTest, FilesOfAPageAndMoreBeginAtAPage) {
-  for (int i = 0; i < 20; ++i) {
-    Put(fmt::format("{:02}", i), Content(static_cast<std::size_t>(1000 + 900 * i), 5));
+  for (std::size_t i = 0; i < 20; ++i) {
+    Put(fmt::format("{:02}", i), Content(1000 + 900 * i, 5));
   }
   RunWell();
   auto tree = volume_->meta().LoadTree(kCtx, kRootIno, true);

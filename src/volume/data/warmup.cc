@@ -30,6 +30,7 @@ class Runner {
       std::vector<std::jthread> workers;
       MutexLock lock(mutex_);
       running_ = std::min(threads, std::max<std::size_t>(1, plan_.blocks.size()));
+      workers.reserve(running_);
       for (std::size_t i = 0; i < running_; ++i) {
         workers.emplace_back([this] {
           SetThreadName("warmup");

@@ -20,7 +20,7 @@ std::string ToJson(const SessionInfo& info, std::int64_t now) {
   AppendJsonString(json, info.host_name);
   json += ",\"MountPoint\":";
   AppendJsonString(json, info.mount_point);
-  json += fmt::format(",\"MountTime\":\"{:04}-{:02}-{:02}T{:02}:{:02}:{:02}Z\",\"ProcessID\":{}}}",
+  json += fmt::format(R"(,"MountTime":"{:04}-{:02}-{:02}T{:02}:{:02}:{:02}Z","ProcessID":{}}})",
                       utc.tm_year + 1900, utc.tm_mon + 1, utc.tm_mday, utc.tm_hour, utc.tm_min,
                       utc.tm_sec, info.process_id);
   return json;

@@ -112,7 +112,7 @@ Result<void> CheckBucketName(const BucketEndpoint& endpoint, std::string_view te
     return std::isalnum(c) || c == '-' || c == '.' || c == '_';
   });
   if (!plain || name.size() < 2 || name.size() > 255) {
-    return Fail(Code::kInvalid, "bucket \"{}\": \"{}\" is no name of a bucket", text, name);
+    return Fail(Code::kInvalid, R"(bucket "{}": "{}" is no name of a bucket)", text, name);
   }
   return {};
 }

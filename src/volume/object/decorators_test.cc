@@ -164,7 +164,7 @@ TEST(LimitStore, DelaysAsynchronousTransfers) {
 
 TEST(LimitStore, ClosingItCancelsWhatWaits) {
   auto store = WithBandwidthLimit(std::make_unique<MemObjectStore>(), {.upload_mbps = 1});
-  const std::string block(10'000'000, 'x');
+  const std::string block(8'000'000, 'x');
   std::promise<Code> code;
   store->StartPut(kCtx, "k", AsBytes(block), {},
                   [&](Result<void> r) { code.set_value(r ? Code::kInternal : r.error().code()); });

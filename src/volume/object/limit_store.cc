@@ -103,11 +103,12 @@ class LimitStore final : public ForwardingStore {
       bucket.Return(bytes);
       return done(TooSlow(ctx));
     }
-    queue_.Run(ctx, delay, [&bucket, bytes, done, start](bool due) {
-      if (due) return start();
-      bucket.Return(bytes);
-      done(Fail(Code::kCancelled, "stopped while waiting for bandwidth"));
-    });
+    queue_.Run(ctx, delay,
+               [&bucket, bytes, done = std::move(done), start = std::move(start)](bool due) {
+                 if (due) return start();
+                 bucket.Return(bytes);
+                 done(Fail(Code::kCancelled, "stopped while waiting for bandwidth"));
+               });
   }
 
   // Smaller objects than the buffer used less than was reserved for them.

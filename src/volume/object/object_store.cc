@@ -38,6 +38,7 @@ Result<void> ObjectStore::AbortUpload(const Context&, std::string_view, const st
   return Fail(Code::kNotSupported, "{} takes no objects in parts", name());
 }
 
+// NOLINTBEGIN(performance-unnecessary-value-param): stores that do not wait keep `done`
 void ObjectStore::StartGet(const Context& ctx, std::string_view key, const GetOptions& options,
                            std::span<std::byte> out, GetDone done) {
   done(Get(ctx, key, options, out));
@@ -51,6 +52,7 @@ void ObjectStore::StartPut(const Context& ctx, std::string_view key,
 void ObjectStore::StartDelete(const Context& ctx, std::string_view key, Done done) {
   done(Delete(ctx, key));
 }
+// NOLINTEND(performance-unnecessary-value-param)
 
 std::chrono::steady_clock::duration ObjectStore::RetryAfter() const { return {}; }
 

@@ -94,7 +94,7 @@ Result<std::unique_ptr<ObjectStore>> OpenEngine(const StorageConfig& config,
 
 }  // namespace
 
-Result<std::unique_ptr<ObjectStore>> OpenStore(StorageConfig config, StoreOptions options) {
+Result<std::unique_ptr<ObjectStore>> OpenStore(StorageConfig config, const StoreOptions& options) {
   config.Trim();
   if (config.shards > 1) {
     return Fail(

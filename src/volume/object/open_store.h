@@ -39,6 +39,7 @@ struct StoreOptions {
 // call.
 //
 // kInvalid names the member that is wrong; kNotSupported says what is there instead.
-Result<std::unique_ptr<ObjectStore>> OpenStore(StorageConfig config, StoreOptions options = {});
+Result<std::unique_ptr<ObjectStore>> OpenStore(StorageConfig config,
+                                               const StoreOptions& options = {});
 
 }  // namespace paddleop::volume::object

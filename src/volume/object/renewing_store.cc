@@ -90,7 +90,7 @@ bool RenewingStore::RunLater(ThreadPool::Task task) {
 // `start` begins the operation on a store; `done` gets its result.
 template <class T, class Start>
 void RenewingStore::CallLater(const Context& ctx, std::function<void(Result<T>)> done,
-                              Start start) {
+                              const Start& start) {
   const Use first = Current();
   start(*first.store, [this, ctx, first, done = std::move(done), start](Result<T> result) {
     if (result || result.error().code() != Code::kPermission) return done(std::move(result));

@@ -83,7 +83,7 @@ class RenewingStore final : public ObjectStore {
   auto Call(const Context& ctx, Operation operation)
       -> decltype(operation(std::declval<ObjectStore&>()));
   template <class T, class Start>
-  void CallLater(const Context& ctx, std::function<void(Result<T>)> done, Start start);
+  void CallLater(const Context& ctx, std::function<void(Result<T>)> done, const Start& start);
   bool RunLater(ThreadPool::Task task);
 
   const StoreTraits traits_;

@@ -192,8 +192,11 @@ class RetryStore final : public ForwardingStore {
   struct Pending : std::enable_shared_from_this<Pending<T>> {
     using Callback = std::function<void(Result<T>)>;
 
-    Pending(RetryStore& s, const Context& c, std::chrono::milliseconds timeout, Callback d)
-        : store(s), ctx(c), attempts(s.options_, *s.inner_, timeout), done(std::move(d)) {}
+    Pending(RetryStore& s, Context c, std::chrono::milliseconds timeout, Callback d)
+        : store(s),
+          ctx(std::move(c)),
+          attempts(s.options_, *s.inner_, timeout),
+          done(std::move(d)) {}
 
     void Attempt() {
       start(attempts.AttemptContext(ctx), [self = this->shared_from_this()](Result<T> result) {
@@ -289,8 +292,9 @@ Result<void> RetryStore::List(const Context& ctx, const ListOptions& options,
       if (!more || !*more) return more;
       progress = true;
       rest.start_after = std::move(key);
-      if (rest.limit > 0 && --rest.limit == 0) return false;
-      return true;
+      if (rest.limit == 0) return true;  // none was asked for
+      --rest.limit;
+      return rest.limit > 0;
     });
     if (result || visitor_failed) return result;
     // A long listing meets many small failures; only those in a row count.

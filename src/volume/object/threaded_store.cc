@@ -45,7 +45,7 @@ class ThreadedStore final : public ForwardingStore {
 
  private:
   template <class DoneCallback, class Operation>
-  void Submit(const Context& ctx, DoneCallback done, Operation operation) {
+  void Submit(const Context& ctx, const DoneCallback& done, Operation operation) {
     std::call_once(made_, [this] {
       pool_.emplace(ThreadPool::Options{
           .name = "object-io", .threads = options_.threads, .queue_limit = options_.queue_limit});

@@ -64,8 +64,8 @@ TEST(Rendezvous, SpreadsEvenlyAndMovesLittle) {
       ++moved;
     }
   }
-  for (std::uint32_t i = 0; i < 3; ++i) EXPECT_NEAR(share[i], kBlocks / 3, 400);
-  EXPECT_NEAR(moved, kBlocks / 4, 400);
+  for (std::uint32_t i = 0; i < 3; ++i) EXPECT_NEAR(share[i], kBlocks / 3.0, 400);
+  EXPECT_NEAR(moved, kBlocks / 4.0, 400);
 }
 
 }  // namespace

@@ -51,7 +51,7 @@ void HttpPeerLink::Away(std::uint32_t index) {
 }
 
 Result<net::HttpRequest> HttpPeerLink::Request(std::uint32_t peer, std::string method,
-                                               std::string path,
+                                               const std::string& path,
                                                std::shared_ptr<net::HttpClient>* http) {
   std::string address;
   ASSIGN_OR_RETURN(*http, Find(peer, &address));

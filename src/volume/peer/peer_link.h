@@ -87,7 +87,7 @@ class HttpPeerLink : public PeerLink {
 
   Result<std::shared_ptr<net::HttpClient>> Find(std::uint32_t peer, std::string* address);
   void Away(std::uint32_t peer);
-  Result<net::HttpRequest> Request(std::uint32_t peer, std::string method, std::string path,
+  Result<net::HttpRequest> Request(std::uint32_t peer, std::string method, const std::string& path,
                                    std::shared_ptr<net::HttpClient>* http);
   Result<std::string> Call(const Context& ctx, std::uint32_t peer, std::string method,
                            std::string path, std::string body);

@@ -131,7 +131,7 @@ Result<Attr> Vfs::SetAttr(const Context& ctx, const Caller& caller, Ino ino,
   auto file = state_->files_.FindFile(ino);
   // Times set by the user must not be overtaken by the commit of an earlier write.
   if (file && (change.length || change.mtime)) RETURN_IF_ERROR(state_->FlushState(bounded, *file));
-  ASSIGN_OR_RETURN(const Attr attr, state_->meta_.SetAttr(bounded, caller, ino, change));
+  ASSIGN_OR_RETURN(Attr attr, state_->meta_.SetAttr(bounded, caller, ino, change));
   if (file && change.length) {
     file->writer.set_length(attr.length);
     file->views.Clear();
@@ -143,8 +143,7 @@ Result<Attr> Vfs::Fallocate(const Context& ctx, const Caller& caller, Ino ino, F
                             std::uint64_t offset, std::uint64_t length) {
   const Context bounded = state_->Bounded(ctx);
   RETURN_IF_ERROR(state_->FlushFile(bounded, ino));
-  ASSIGN_OR_RETURN(const Attr attr,
-                   state_->meta_.Fallocate(bounded, caller, ino, mode, offset, length));
+  ASSIGN_OR_RETURN(Attr attr, state_->meta_.Fallocate(bounded, caller, ino, mode, offset, length));
   if (auto file = state_->files_.FindFile(ino)) {
     file->writer.set_length(attr.length);
     file->views.Clear();

@@ -24,7 +24,7 @@ Result<std::unique_ptr<object::ObjectStore>> OpenVolumeObjects(const Setting& se
                                                   .secret_key = setting.secret_key,
                                                   .session_token = setting.session_token,
                                                   .shards = static_cast<int>(setting.shards)},
-                                                 std::move(options)));
+                                                 options));
   return object::WithPrefix(std::move(store), setting.name + "/");
 }
 
@@ -149,9 +149,9 @@ Result<void> FormatVolume(const Context& ctx, const std::string& meta_url, const
   ASSIGN_OR_RETURN(auto objects, OpenVolumeObjects(setting, metrics));
   RETURN_IF_ERROR(objects->Create(ctx));
   if (auto probed = ProbeStore(ctx, *objects); !probed) {
-    return std::unexpected(std::move(probed).error().Wrap(
-        fmt::format("storage \"{}\" with bucket \"{}\" does not work", setting.storage,
-                    RedactUrl(setting.bucket))));
+    return std::unexpected(
+        std::move(probed).error().Wrap(fmt::format(R"(storage "{}" with bucket "{}" does not work)",
+                                                   setting.storage, RedactUrl(setting.bucket))));
   }
   if (!existing) {
     ASSIGN_OR_RETURN(const auto found, object::ListEntries(*objects, ctx, {.limit = 1}));

@@ -32,6 +32,7 @@ class FakeRuntimes::Client final : public runtime::RuntimeClient {
   Result<std::vector<runtime::JobResult>> ListJobs(const Context&) override {
     MutexLock lock(all_.mutex_);
     std::vector<runtime::JobResult> list;
+    list.reserve(all_.jobs_.size());
     for (const auto& [name, result] : all_.jobs_) list.push_back(result);
     return list;
   }

@@ -167,12 +167,14 @@ void World::Edit(const std::function<void(api::PaddleJobSpec&)>& edit) {
 
 std::vector<std::string> World::PodNames() const {
   std::vector<std::string> names;
+  names.reserve(pods_.size());
   for (const auto& pod : pods_) names.push_back(pod.metadata.name);
   return names;
 }
 
 std::vector<std::string> World::ServiceNames() const {
   std::vector<std::string> names;
+  names.reserve(services_.size());
   for (const auto& service : services_) names.push_back(service.metadata.name);
   return names;
 }

@@ -258,6 +258,7 @@ api::Json World::JsonOf(const std::string& name) const {
 
 std::vector<std::string> World::ObjectNames() const {
   std::vector<std::string> names;
+  names.reserve(json_.size());
   for (const auto& [name, json] : json_) names.push_back(name);
   return names;
 }

@@ -45,7 +45,7 @@ void AddClaims(const StatefulSetSpec& set, const std::string& pod_name, Json& po
   Json& volumes = Ensure(pod_spec, "volumes", Json::value_t::array);
   for (Json claim : *templates) {
     const std::string volume = Child(claim, "metadata").value("name", "");
-    const std::string name = volume + "-" + pod_name;
+    const std::string name = fmt::format("{}-{}", volume, pod_name);
     claim["apiVersion"] = "v1";
     claim["kind"] = "PersistentVolumeClaim";
     claim["metadata"]["name"] = name;

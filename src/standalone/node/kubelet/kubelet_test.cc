@@ -116,7 +116,7 @@ TEST_F(KubeletTest, APodWaitsForItsConfigMapAndRunsToItsEnd) {
           {"containers",
            {{{"name", "main"},
              {"image", "none"},
-             {"command", {"sh", "-c", "test \"$WORLD\" = 2 && test -n \"$IP\""}},
+             {"command", {"sh", "-c", R"(test "$WORLD" = 2 && test -n "$IP")"}},
              {"env",
               {{{"name", "IP"}, {"valueFrom", {{"fieldRef", {{"fieldPath", "status.podIP"}}}}}}}},
              {"envFrom", {{{"configMapRef", {{"name", "gate"}}}}}}}}}});

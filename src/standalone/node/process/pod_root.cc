@@ -11,6 +11,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <memory>
+#include <ranges>
 #include <set>
 
 #include "base/posix.h"
@@ -69,7 +70,7 @@ Result<void> Mirror(const std::string& from, const std::string& to) {
                   "a mount point below a directory with over {} entries does not exist; create it",
                   kMirrorLimit);
     }
-    RETURN_IF_ERROR(MirrorEntry(from + "/" + name, to + "/" + name));
+    RETURN_IF_ERROR(MirrorEntry(fmt::format("{}/{}", from, name), fmt::format("{}/{}", to, name)));
   }
   return {};
 }
@@ -212,11 +213,11 @@ Result<MountTree> OpenMountTree(const BindMount& mount) {
 }
 
 Result<void> ReplaceMounts(const std::vector<MountTree>& trees) {
-  for (auto tree = trees.rbegin(); tree != trees.rend(); ++tree) {
+  for (const MountTree& tree : std::views::reverse(trees)) {
     // More than one where something had to be made inside of it. What else was there is covered by
     // what comes now.
     for (int i = 0; i < 16; ++i) {
-      if (::umount2(tree->mount.target.c_str(), MNT_DETACH) != 0) break;
+      if (::umount2(tree.mount.target.c_str(), MNT_DETACH) != 0) break;
     }
   }
   std::set<dev_t> own;

@@ -26,6 +26,7 @@ constexpr int kNotRunnable = 126;
 
 std::vector<char*> Pointers(std::vector<std::string>& strings) {
   std::vector<char*> out;
+  out.reserve(strings.size() + 1);
   for (std::string& text : strings) out.push_back(text.data());
   out.push_back(nullptr);
   return out;
@@ -102,8 +103,9 @@ Status ExecCommand(const std::vector<std::string>& argv, const Environment& env,
     return ErrnoStatus(errno, fmt::format("working directory {}", cwd));
   std::string path = kDefaultPath;
   std::vector<std::string> entries;
+  entries.reserve(env.size());
   for (const auto& [name, value] : env) {
-    entries.push_back(name + "=" + value);
+    entries.push_back(fmt::format("{}={}", name, value));
     if (name == "PATH") path = value;
   }
   auto program = FindProgram(argv.front(), path);
@@ -138,7 +140,7 @@ int ExecInContainer(const ExecSpec& spec) {
       ::ioctl(0, TIOCSCTTY, 0);
     }
     const Status failed = ExecCommand(spec.argv, env, cwd);
-    std::cerr << failed.message() << std::endl;
+    std::cerr << failed.message() << '\n' << std::flush;
     ::_exit(failed.code() == Code::kNotFound ? kNotFound : kNotRunnable);
   }
   int status = 0;

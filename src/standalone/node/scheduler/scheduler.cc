@@ -57,6 +57,7 @@ Result<Requeue> Scheduler::Reconcile(const Context& ctx, const kube::ObjectKey& 
   if (!pod || !Waits(*pod)) return Requeue{};
   const auto nodes = nodes_.List();
   std::vector<Candidate> candidates;
+  candidates.reserve(nodes.size());
   for (const auto& node : nodes) candidates.push_back({.node = node.get()});
   std::sort(candidates.begin(), candidates.end(),
             [](const Candidate& a, const Candidate& b) { return a.node->name < b.node->name; });

@@ -35,7 +35,7 @@ class PackedVolume {
   std::string cache_dir() const { return dir_.File("cache"); }
   std::string File(std::string_view name) const { return dir_.File(name); }
 
-  std::unique_ptr<Volume> Open(VolumeOptions options = {}) {
+  std::unique_ptr<Volume> Open(const VolumeOptions& options = {}) {
     auto volume = Volume::Open(ctx_, url(), options, log_, metrics_);
     EXPECT_OK(volume);
     return volume ? *std::move(volume) : nullptr;

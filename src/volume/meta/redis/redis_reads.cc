@@ -213,6 +213,7 @@ void ReadPlan::AddOther(const RedisKeys& keys, const ReadSet::Request& request) 
 
 std::vector<std::string> ReadPlan::WatchKeys(const RedisKeys& keys) const {
   std::vector<std::string> watch;
+  watch.reserve(attrs_.size() + edges_.size());
   for (const ReadSet::Request* request : attrs_) watch.push_back(keys.Attr(request->ino));
   for (const auto& [parent, requests] : edges_) {
     const bool looks_only =

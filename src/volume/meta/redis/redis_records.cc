@@ -154,6 +154,7 @@ Result<std::vector<SessionRecord>> RedisEngine::ListSessions(const Context& ctx)
     if (session != sessions.end()) session->second.info_json = infos[i + 1].text();
   }
   std::vector<SessionRecord> sorted;
+  sorted.reserve(sessions.size());
   for (auto& [sid, session] : sessions) sorted.push_back(std::move(session));
   return sorted;
 }
@@ -261,6 +262,7 @@ Result<std::vector<DelayedSlices>> RedisEngine::ListDelayedSlices(const Context&
         return {};
       }));
   std::vector<DelayedSlices> sorted;
+  sorted.reserve(found.size());
   for (auto& [key, delayed] : found) sorted.push_back(std::move(delayed));
   return sorted;
 }

@@ -35,6 +35,7 @@ class TreeReader {
       queue_.push_back({.ino = root, .cursor = "0"});
     }
     std::vector<std::jthread> readers;
+    readers.reserve(kReaders);
     for (std::size_t i = 0; i < kReaders; ++i) {
       readers.emplace_back([this] {
         SetThreadName("meta-scan");

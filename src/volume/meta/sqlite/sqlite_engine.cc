@@ -41,7 +41,7 @@ Result<std::string> SqliteEngine::PathOf(std::string_view url) {
       url.find("table_prefix=", question) != std::string_view::npos) {
     return Fail(Code::kNotSupported, "option table_prefix is not supported: use a file of its own");
   }
-  const std::string path(url.substr(0, question));
+  std::string path(url.substr(0, question));
   if (path.empty()) return Fail(Code::kInvalid, "sqlite3:// needs the path of a file");
   return path;
 }

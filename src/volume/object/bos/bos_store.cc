@@ -141,6 +141,7 @@ RestCall BosStore::ListCall(const ListOptions& options, std::uint64_t limit,
 Result<std::vector<KeyError>> BosStore::ParseDelete(std::string_view body) const {
   ASSIGN_OR_RETURN(const auto errors, ParseBosDeleteResult(body));
   std::vector<KeyError> failed;
+  failed.reserve(errors.size());
   for (const auto& [key, error] : errors) {
     failed.push_back({key, internal::RestStatus({.what = fmt::format("delete {}{}", name_, key),
                                                  .bucket = options_.endpoint.bucket},

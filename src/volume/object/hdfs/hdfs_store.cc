@@ -143,12 +143,12 @@ void HdfsStore::StartGet(const Context& ctx, std::string_view key, const GetOpti
       Pending{.ctx = ctx, .key = std::string(key), .options = options, .done = std::move(done)});
   std::size_t* const received = &pending->received;
   http_->StartInto(ctx, OpenRequest(key, options.range), out, received,
-                   [this, pending](Result<HttpResponse> response) {
+                   [this, pending](const Result<HttpResponse>& response) {
                      auto got = Finish(*pending, response);
                      if (!got || pending->options.if_match.empty())
                        return pending->done(std::move(got));
                      http_->Start(pending->ctx, Request("GET", pending->key, "op=GETFILESTATUS"),
-                                  [this, pending, got = *got](Result<HttpResponse> status) {
+                                  [this, pending, got = *got](const Result<HttpResponse>& status) {
                                     auto same =
                                         CheckMatch(pending->key, pending->options.if_match, status);
                                     if (!same) return pending->done(std::unexpected(same.error()));

@@ -447,7 +447,7 @@ void RestStore::StartGet(const Context& ctx, std::string_view key, const GetOpti
 void RestStore::StartCall(const Context& ctx, Result<RestCall> made, Done done) {
   if (!made) return done(std::unexpected(made.error()));
   auto call = std::make_shared<const RestCall>(*std::move(made));
-  const auto finish = [this, call, done](Result<HttpResponse> response) {
+  const auto finish = [this, call, done = std::move(done)](Result<HttpResponse> response) {
     if (!response) return done(std::unexpected(std::move(response.error()).Wrap(Describe(*call))));
     auto accepted = Accept(*call, std::move(response));
     if (accepted) return done({});

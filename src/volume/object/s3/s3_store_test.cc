@@ -324,7 +324,7 @@ TEST_F(S3StoreTest, DeletesAThousandAtATime) {
   });
   std::vector<std::string> keys;
   for (int i = 0; i < 2100; ++i) keys.push_back(fmt::format("k{}", i));
-  keys.push_back("control\x01");
+  keys.emplace_back("control\x01");
   auto failed = store_->DeleteMany(ctx_, keys);
   ASSERT_OK(failed);
   ASSERT_EQ(failed->size(), 1u);

@@ -63,8 +63,8 @@ TEST(S3Xml, RefusesWhatIsNotAListing) {
         "<ListBucketResult><Contents><Key>a</Key><Size>-1</Size></Contents></ListBucketResult>",
         "<ListBucketResult><Contents><Key>a</Key><Size>1x</Size></Contents></ListBucketResult>",
         "<ListBucketResult><Contents><Key>a</Key><Size>1</Size></Contents></ListBucketResult>",
-        "<ListBucketResult><EncodingType>url</EncodingType><Contents><Key>%zz</Key></Contents></"
-        "ListBucketResult>",
+        ("<ListBucketResult><EncodingType>url</EncodingType>"
+         "<Contents><Key>%zz</Key></Contents></ListBucketResult>"),
         "<ListBucketResult><IsTruncated>true</IsTruncated></ListBucketResult>"}) {
     EXPECT_CODE(ParseS3List(body), Code::kCorrupt) << body;
   }

@@ -24,7 +24,8 @@ SigV4Signer::SigV4Signer(Credentials credentials, std::string region, std::strin
 
 std::string SigV4Signer::CanonicalRequest(const SigV4Request& request) {
   std::string text = request.method + "\n" + request.path + "\n" + request.query + "\n";
-  for (const auto& [name, value] : request.headers) text += name + ":" + value + "\n";
+  for (const auto& [name, value] : request.headers)
+    text.append(name).append(":").append(value).append("\n");
   text += "\n" + SignedHeaders(request) + "\n" + request.payload_hash;
   return text;
 }

@@ -109,7 +109,7 @@ Result<std::string> MemObjectStore::CreateUpload(const Context& ctx, std::string
                                                  const PutOptions& options) {
   RETURN_IF_ERROR(ctx.Check());
   MutexLock lock(mutex_);
-  const std::string id = fmt::format("u{}", next_++);
+  std::string id = fmt::format("u{}", next_++);
   uploads_[id] = {.key = std::string(key), .options = options, .parts = {}};
   return id;
 }

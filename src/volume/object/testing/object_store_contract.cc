@@ -93,7 +93,7 @@ TEST_P(ObjectStoreContract, DeletesMany) {
   for (int i = 0; i < 25; ++i) keys.push_back(fmt::format("dir/{:02}", i));
   for (const std::string& key : keys) Write(key, "x");
   Write("dir/keep", "x");
-  keys.push_back("dir/never-was");
+  keys.emplace_back("dir/never-was");
   auto failed = store_->DeleteMany(ctx_, keys);
   ASSERT_OK(failed);
   EXPECT_TRUE(failed->empty());
@@ -215,7 +215,7 @@ TEST_P(ObjectStoreContract, HoldsAwkwardKeys) {
                                    "colon:semi;comma,at@",
                                    "new\nline and\ttab",
                                    "long/" + std::string(250, 'n')};
-  if (GetParam().binary_keys) keys.push_back("bytes\x01\x7f\xff\xfe end");
+  if (GetParam().binary_keys) keys.emplace_back("bytes\x01\x7f\xff\xfe end");
   for (const std::string& key : keys) {
     Write(key, key);
     auto read = Read(key);

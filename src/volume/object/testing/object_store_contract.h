@@ -59,7 +59,7 @@ class ObjectStoreContract : public ::testing::TestWithParam<StoreCase> {
     ASSERT_OK(store_->Create(ctx_));
   }
 
-  Result<std::string> Read(std::string_view key, GetOptions options = {}) {
+  Result<std::string> Read(std::string_view key, const GetOptions& options = {}) {
     auto got = store_->Get(ctx_, key, options, std::as_writable_bytes(std::span(buffer_)));
     if (!got) return std::unexpected(got.error());
     return buffer_.substr(0, got->size);

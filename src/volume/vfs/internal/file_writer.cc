@@ -1,6 +1,7 @@
 #include "volume/vfs/internal/file_writer.h"
 
 #include <algorithm>
+#include <ranges>
 #include <utility>
 
 #include "base/backoff.h"
@@ -55,13 +56,13 @@ Result<std::shared_ptr<FileWriter::Pending>> FileWriter::PendingFor(const Contex
   {
     MutexLock lock(mutex_);
     // Only as long as no later slice covers the bytes: it would hide them after the commit.
-    for (auto it = pending_.rbegin(); it != pending_.rend(); ++it) {
-      Pending& p = **it;
+    for (const auto& pending : std::views::reverse(pending_)) {
+      Pending& p = *pending;
       if (p.index != index) continue;
       const std::uint64_t end = std::uint64_t{p.pos} + p.writer.size();
       if (!p.frozen && pos >= p.pos && p.writer.CanWrite(pos - p.pos, size)) {
         p.busy = true;
-        return *it;
+        return pending;
       }
       if (pos < end && p.pos < std::uint64_t{pos} + size) break;
     }
