@@ -2,6 +2,8 @@
 
 #include <gmock/gmock.h>
 
+#include <thread>
+
 #include "api/meta/time.h"
 #include "base/posix.h"
 #include "base/testing/manual_clock.h"
@@ -83,6 +85,24 @@ TEST(ExecPlugin, FailuresSayWhatIsWrong) {
   ASSERT_CODE(answer, Code::kNotFound);
   EXPECT_THAT(answer.error().message(), HasSubstr("install it from the shop"));
   EXPECT_CODE(RunExecPlugin(ctx, Shell("head -c 2000000 /dev/zero")), Code::kInvalid);
+}
+
+TEST(ExecPlugin, OneThatTakesTooLongEndsWithAllItStarted) {
+  const auto dir = TempDir::Create();
+  ASSERT_OK(dir);
+  ExecPlugin slow = Shell("sleep 600 & echo $! > " + dir->File("pid") + "; wait");
+  slow.timeout = std::chrono::seconds(1);
+  ASSERT_CODE(RunExecPlugin(Context::Background(), slow), Code::kDeadline);
+  const auto pid = ReadFile(dir->File("pid"));
+  ASSERT_OK(pid);
+  const auto gone = [&] {
+    const auto stat = ReadFile(fmt::format("/proc/{}/stat", std::stoi(*pid)));
+    return !stat || stat->contains(") Z ");  // ended, and nobody may have asked for its status yet
+  };
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  while (!gone() && std::chrono::steady_clock::now() < end)
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  EXPECT_TRUE(gone());
 }
 
 }  // namespace

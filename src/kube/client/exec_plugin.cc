@@ -23,13 +23,13 @@ using Json = nlohmann::json;
 
 constexpr std::size_t kOutputLimit = 1 << 20;
 
-// A child process that does not outlive this object.
+// A child process and all it started: they do not outlive this object.
 class Child {
  public:
   explicit Child(pid_t pid) : pid_(pid) {}
   ~Child() {
     if (pid_ <= 0) return;
-    ::kill(pid_, SIGKILL);
+    ::kill(-pid_, SIGKILL);
     int status = 0;
     while (::waitpid(pid_, &status, 0) < 0 && errno == EINTR) {
     }
@@ -82,13 +82,19 @@ Result<pid_t> Spawn(const ExecPlugin& plugin, UniqueFd& out) {
   posix_spawn_file_actions_init(&actions);
   posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
   posix_spawn_file_actions_adddup2(&actions, child_end.get(), 1);
+  // A group of its own, so that what it starts can be ended with it.
+  posix_spawnattr_t attributes;
+  posix_spawnattr_init(&attributes);
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
+  posix_spawnattr_setpgroup(&attributes, 0);
   std::vector<std::string> args{plugin.command};
   args.insert(args.end(), plugin.args.begin(), plugin.args.end());
   std::vector<std::string> env = Environment(plugin);
   pid_t pid = 0;
-  const int error = ::posix_spawnp(&pid, plugin.command.c_str(), &actions, nullptr,
+  const int error = ::posix_spawnp(&pid, plugin.command.c_str(), &actions, &attributes,
                                    Pointers(args).data(), Pointers(env).data());
   posix_spawn_file_actions_destroy(&actions);
+  posix_spawnattr_destroy(&attributes);
   if (error != 0) {
     Status status = ErrnoStatus(error, fmt::format("run credential plugin {}", plugin.command));
     if (plugin.install_hint.empty()) return std::unexpected(std::move(status));
