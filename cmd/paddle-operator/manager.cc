@@ -109,8 +109,8 @@ Result<void> Work(const Context& ctx, const Flags& flags, const Logger& log,
     settings.mount_root = flags.data_mount_path;
     settings.source_dirs = flags.source_dirs;
     settings.workers = flags.workers;
-    ASSIGN_OR_RETURN(sets, controllers::sampleset::SetController::Create(
-                               std::move(settings), *client, caches, log, metrics));
+    ASSIGN_OR_RETURN(sets, controllers::sampleset::SetController::Create(settings, *client, caches,
+                                                                         log, metrics));
     sets->AddTo(manager);
   }
   if (Runs(flags, kSampleJob)) {

@@ -67,7 +67,7 @@ std::string LabelSelector::ToQuery() const {
     if (!out.empty()) out += ',';
     out += part;
   };
-  for (const auto& [key, value] : match_labels) add(key + "=" + value);
+  for (const auto& [key, value] : match_labels) add(fmt::format("{}={}", key, value));
   for (const auto& r : match_expressions) {
     switch (r.op) {
       case Operator::kIn:

@@ -113,14 +113,14 @@ Result<void> ControllerSettings::Validate() const {
   return {};
 }
 
-Result<std::unique_ptr<SetController>> SetController::Create(ControllerSettings settings,
+Result<std::unique_ptr<SetController>> SetController::Create(const ControllerSettings& settings,
                                                              kube::ClusterClient& client,
                                                              Caches& caches, const Logger& log,
                                                              MetricsRegistry& metrics, Clock& clock,
                                                              runtime::RuntimeDialer dial) {
   RETURN_IF_ERROR(settings.Validate());
-  auto state = std::make_unique<State>(std::move(settings), client, caches, log, metrics, clock,
-                                       std::move(dial));
+  auto state =
+      std::make_unique<State>(settings, client, caches, log, metrics, clock, std::move(dial));
   return std::unique_ptr<SetController>(new SetController(std::move(state)));
 }
 

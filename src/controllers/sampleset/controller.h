@@ -30,8 +30,8 @@ class SetController {
  public:
   // What is borrowed lives until the manager's Run() has returned.
   static Result<std::unique_ptr<SetController>> Create(
-      ControllerSettings settings, kube::ClusterClient& client, Caches& caches, const Logger& log,
-      MetricsRegistry& metrics, Clock& clock = Clock::System(),
+      const ControllerSettings& settings, kube::ClusterClient& client, Caches& caches,
+      const Logger& log, MetricsRegistry& metrics, Clock& clock = Clock::System(),
       runtime::RuntimeDialer dial = runtime::OpenRuntimeClient);
   ~SetController();
 

@@ -88,9 +88,9 @@ Result<BlockFrom> HttpPeerLink::Read(const Context& ctx, std::uint32_t peer, con
 }
 
 Result<std::string> HttpPeerLink::Call(const Context& ctx, std::uint32_t peer, std::string method,
-                                       std::string path, std::string body) {
+                                       const std::string& path, std::string body) {
   std::shared_ptr<net::HttpClient> http;
-  ASSIGN_OR_RETURN(auto request, Request(peer, std::move(method), std::move(path), &http));
+  ASSIGN_OR_RETURN(auto request, Request(peer, std::move(method), path, &http));
   request.body = std::move(body);
   auto response = http->Do(ctx, std::move(request));
   if (!response) {

@@ -90,7 +90,7 @@ class HttpPeerLink : public PeerLink {
   Result<net::HttpRequest> Request(std::uint32_t peer, std::string method, const std::string& path,
                                    std::shared_ptr<net::HttpClient>* http);
   Result<std::string> Call(const Context& ctx, std::uint32_t peer, std::string method,
-                           std::string path, std::string body);
+                           const std::string& path, std::string body);
 
   const HttpPeerLinkOptions options_;
   mutable Mutex mutex_;

@@ -38,6 +38,7 @@ std::shared_ptr<PodSpec> Pod(const StatefulSetSpec& set, int ordinal, bool ready
 
 std::vector<std::string> Names(const std::vector<std::string>& objects) {
   std::vector<std::string> out;
+  out.reserve(objects.size());
   for (const std::string& object : objects) out.push_back(Json::parse(object)["metadata"]["name"]);
   return out;
 }

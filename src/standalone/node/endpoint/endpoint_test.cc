@@ -140,6 +140,7 @@ TEST_F(EndpointTest, ManyAtATimeAreServedOrRefused) {
   std::atomic<int> whole = 0;
   {
     std::vector<std::jthread> readers;
+    readers.reserve(8);
     for (int i = 0; i < 8; ++i) {
       readers.emplace_back([&] {
         const auto all = Get("/containerLogs/default/pod/main?follow=true");
