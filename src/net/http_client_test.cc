@@ -4,6 +4,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include <latch>
 #include <thread>
@@ -472,6 +473,27 @@ TEST_F(HttpClientTest, AStartedRequestOfAStoppedCallerIsNotSent) {
   });
   done.wait();
   EXPECT_EQ(requests, 0);
+}
+
+TEST_F(HttpClientTest, AStartedRequestWithoutDescriptorsFailsAndTheNextOneWorks) {
+  Serve(EchoRaw);
+  auto& client = Client();
+  rlimit limit{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &limit), 0);
+  const rlimit none = {.rlim_cur = 0, .rlim_max = limit.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
+  std::latch failed(1), done(1);
+  client.Start(ctx_, Get(), [&](const Result<HttpResponse>& response) {
+    EXPECT_FALSE(response.has_value());
+    failed.count_down();
+  });
+  failed.wait();
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &limit), 0);
+  client.Start(ctx_, Get(), [&](const Result<HttpResponse>& response) {
+    EXPECT_OK(response);
+    done.count_down();
+  });
+  done.wait();
 }
 
 TEST_F(HttpClientTest, DestroyingTheClientEndsWhatIsInFlight) {

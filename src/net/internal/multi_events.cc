@@ -98,7 +98,7 @@ void MultiEvents::Act(curl_socket_t fd, int what) const {
 }
 
 int MultiEvents::OnSocketC(CURL*, curl_socket_t fd, int what, void* self, void* known) {
-  static_cast<const MultiEvents*>(self)->Watch(fd, what, known != nullptr);
+  static_cast<MultiEvents*>(self)->Watch(fd, what, known != nullptr);
   return 0;
 }
 
@@ -109,7 +109,7 @@ int MultiEvents::OnTimerC(CURLM*, long milliseconds, void* self) {
   return 0;
 }
 
-void MultiEvents::Watch(curl_socket_t fd, int what, bool known) const {
+void MultiEvents::Watch(curl_socket_t fd, int what, bool known) {
   if (what == CURL_POLL_REMOVE) {
     // Fails if the socket is closed already, which removes it as well.
     ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, nullptr);
@@ -122,7 +122,7 @@ void MultiEvents::Watch(curl_socket_t fd, int what, bool known) const {
   const bool done = known ? set(EPOLL_CTL_MOD) || (errno == ENOENT && set(EPOLL_CTL_ADD))
                           : set(EPOLL_CTL_ADD) || (errno == EEXIST && set(EPOLL_CTL_MOD));
   CHECK(done, "epoll_ctl: {}", std::system_category().message(errno));
-  if (!known) curl_multi_assign(multi_, fd, const_cast<MultiEvents*>(this));
+  if (!known) curl_multi_assign(multi_, fd, this);
 }
 
 }  // namespace paddleop::net::internal

@@ -35,7 +35,7 @@ class MultiEvents {
 
   static int OnSocketC(CURL* easy, curl_socket_t fd, int what, void* self, void* known);
   static int OnTimerC(CURLM* multi, long milliseconds, void* self);
-  void Watch(curl_socket_t fd, int what, bool known) const;
+  void Watch(curl_socket_t fd, int what, bool known);
   void Act(curl_socket_t fd, int what) const;
 
   CURLM* const multi_;
