@@ -98,7 +98,7 @@ void AddElastic(const Settings& settings, const api::PaddleJob& job, EnvList& en
   }
   // The former launcher counts these names; it finds the hosts themselves in etcd.
   std::vector<std::string> names;
-  names.reserve(static_cast<std::size_t>(workers));
+  names.reserve(static_cast<std::size_t>(std::max(workers, 0)));
   for (std::int32_t i = 0; i < workers; ++i)
     names.push_back(PodName(job.metadata.name, Role::kWorker, i));
   env.Set("PADDLE_TRAINERS", fmt::format("{}", fmt::join(names, ",")));
