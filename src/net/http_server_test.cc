@@ -274,6 +274,24 @@ TEST_F(HttpServerTest, UnixSocketsWork) {
   EXPECT_NE(::access(path.c_str(), F_OK), 0);
 }
 
+TEST_F(HttpServerTest, ASocketThatAnotherServerPutThereStays) {
+  auto dir = TempDir::Create();
+  ASSERT_OK(dir);
+  const auto path = dir->File("s.sock");
+  Serve(Echo, {.unix_socket = path});
+  ASSERT_EQ(::unlink(path.c_str()), 0);
+  auto next = HttpServer::Start({.unix_socket = path}, [](const Context&, const ServerRequest&) {
+    return ServerResponse::Text(200, "the next");
+  });
+  ASSERT_OK(next);
+  server_.reset();
+  auto client = HttpClient::Create({.unix_socket = path});
+  ASSERT_OK(client);
+  auto response = (*client)->Do(ctx_, {.url = "http://anything/x"});
+  ASSERT_OK(response);
+  EXPECT_EQ(response->body, "the next");
+}
+
 TEST_F(HttpServerTest, AnAddressThatCannotBeBoundIsNamed) {
   Serve(Echo);
   auto taken = HttpServer::Start({.port = server_->port()}, Echo);

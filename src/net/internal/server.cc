@@ -39,6 +39,7 @@ Server::Server(HttpServerOptions options, Handler handler, ListenSocket socket,
       family_(socket.family),
       port_(socket.port),
       unix_path_(std::move(socket.unix_path)),
+      unix_file_(socket.unix_file),
       tls_(std::move(tls)),
       metrics_(options_.metrics != nullptr ? *options_.metrics : own_metrics_),
       io_(static_cast<int>(options_.io_threads)),
@@ -155,12 +156,12 @@ void Server::Stop(milliseconds grace) {
     const MutexLock lock(mutex_);
     stopping_ = true;
   }
+  if (!unix_path_.empty()) RemoveUnixSocket(unix_path_, unix_file_);
   boost::asio::post(accept_strand_, [this] {
     IoError ignored;
     listener_.close(ignored);
     accept_pause_.cancel();
   });
-  if (!unix_path_.empty()) ::unlink(unix_path_.c_str());
   for (const auto& session : Sessions()) session->Finish();
   const auto none_left = [&]() REQUIRES(mutex_) { return sessions_.empty(); };
   {

@@ -43,6 +43,7 @@ class Server final : public HttpServer {
   const int family_;
   const std::uint16_t port_;
   const std::string unix_path_;
+  const FileIdentity unix_file_;
   const std::unique_ptr<ServerTlsSource> tls_;
   MetricsRegistry own_metrics_;  // when the caller has none
   ServerMetrics metrics_;
