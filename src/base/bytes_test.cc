@@ -60,5 +60,19 @@ TEST(Crc32c, MatchesKnownValues) {
   EXPECT_EQ(Crc32c("lo", Crc32c("hel")), Crc32c("hello"));
 }
 
+TEST(Crc32c, IsTheSameWhateverThePieces) {
+  std::string text(40'000, '\0');
+  std::uint32_t random = 1;
+  for (char& c : text) c = static_cast<char>((random = random * 1'103'515'245 + 12'345) >> 16);
+  std::uint32_t byte_by_byte = 0;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const std::string_view so_far(text.data(), i + 1);
+    byte_by_byte = Crc32c(so_far.substr(i), byte_by_byte);
+    if (i % 511 != 0 && i + 1 != text.size()) continue;
+    ASSERT_EQ(Crc32c(so_far), byte_by_byte) << i;
+    ASSERT_EQ(Crc32c(so_far.substr(i / 3), Crc32c(so_far.substr(0, i / 3))), byte_by_byte) << i;
+  }
+}
+
 }  // namespace
 }  // namespace paddleop
