@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/mount.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -136,16 +137,31 @@ TEST_F(DiskCacheFault, ADirectoryThatCannotBeUsedIsLeftOutAndComesBack) {
   EXPECT_GT(cache->Status()[1].blocks, 0u);
 }
 
+TEST_F(DiskCacheFault, NobodyWaitsForAPipeInPlaceOfABlock) {
+  for (const bool direct : {false, true}) {
+    options_.direct_reads = direct;
+    ASSERT_TRUE(Put(*Open(), Block(1)));
+    ASSERT_EQ(::unlink(PathOf(Block(1)).c_str()), 0);
+    ASSERT_EQ(::mkfifo(PathOf(Block(1)).c_str(), 0600), 0);
+    EXPECT_EQ(Read(*Open(), Block(1), 0, 10), "miss");
+    EXPECT_FALSE(fs::exists(PathOf(Block(1)))) << "it is out of the way";
+  }
+}
+
 TEST_F(DiskCacheFault, ADirectoryThatFailsUnderUsIsAMiss) {
   auto cache = Open();
   ASSERT_TRUE(Put(*cache, Block(1)));
-  fs::rename(dir_->File("cache"), dir_->File("away"));
-  ASSERT_OK(WriteFileAtomic(dir_->File("cache"), "not a directory"));
+  // In one step: a directory that is missing is made anew.
+  const auto exchange = [&] {
+    return ::renameat2(AT_FDCWD, dir_->File("cache").c_str(), AT_FDCWD, dir_->File("away").c_str(),
+                       RENAME_EXCHANGE);
+  };
+  ASSERT_OK(WriteFileAtomic(dir_->File("away"), "not a directory"));
+  ASSERT_EQ(exchange(), 0) << std::strerror(errno);
   EXPECT_FALSE(Put(*cache, Block(2)));
   EXPECT_EQ(Read(*cache, Block(3), 0, 10), "miss");
   EXPECT_FALSE(cache->Status()[0].usable);
-  fs::remove(dir_->File("cache"));
-  fs::rename(dir_->File("away"), dir_->File("cache"));
+  ASSERT_EQ(exchange(), 0) << std::strerror(errno);
   for (int i = 0; i < 1000 && !cache->Status()[0].usable; ++i) {
     clock_.Advance(std::chrono::seconds(3));
     ::usleep(10'000);

@@ -170,10 +170,12 @@ std::shared_ptr<OpenBlock> CacheDir::OpenWhole(const BlockId& block) {
   if (!usable()) return nullptr;
   const std::string path = WholePath(block);
   bool direct = env_.options.direct_reads;
-  UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | (direct ? O_DIRECT : 0)));
+  // Without waiting, should it be a pipe; it means nothing for a file.
+  const int flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK;
+  UniqueFd fd(::open(path.c_str(), flags | (direct ? O_DIRECT : 0)));
   if (!fd.valid() && direct && errno == EINVAL) {  // tmpfs has no page cache to bypass
     direct = false;
-    fd = UniqueFd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+    fd = UniqueFd(::open(path.c_str(), flags));
   }
   struct stat info{};
   if (!fd.valid() || ::fstat(fd.get(), &info) != 0) {
