@@ -1,6 +1,7 @@
 #include "volume/data/import.h"
 
 #include <optional>
+#include <ranges>
 #include <set>
 #include <thread>
 
@@ -58,6 +59,54 @@ Result<void> Reclaim(const Context& ctx, Volume& volume, ImportJournal& journal,
   }
   journal.ForgetAbandoned();
   return {};
+}
+
+constexpr int kMaxDepth = 4096;
+
+Result<bool> LiesIn(const Context& ctx, MetaStore& meta, Ino directory, Ino above) {
+  for (int depth = 0; depth < kMaxDepth; ++depth) {
+    if (directory == above) return true;
+    if (directory == kRootIno) return false;
+    ASSIGN_OR_RETURN(const Attr attr, meta.GetAttr(ctx, directory));
+    directory = attr.parent;
+  }
+  return Fail(Code::kCorrupt, "directory {} lies more than {} levels deep", ToInt(directory),
+              kMaxDepth);
+}
+
+// A directory of the volume is no source for itself or what lies in it: files would be compared
+// with themselves, and --delete-src or --delete-dst would delete the only copy.
+Result<void> CheckApart(const Context& ctx, Volume& volume, const Source& source,
+                        const ImportOptions& options) {
+  if (!source.volume || source.volume->uuid != volume.setting().uuid) return {};
+  MetaStore& meta = volume.meta();
+  const Ino from = source.volume->directory;
+  Ino to = kRootIno;  // the destination, or the last directory above it that there is
+  bool there = true;
+  for (const auto part : std::views::split(options.to, '/')) {
+    if (part.empty()) continue;
+    auto next = meta.Lookup(ctx, {}, to, std::string_view(part));
+    there = next.has_value();
+    if (!there && !IsNotFound(next.error())) return std::unexpected(std::move(next).error());
+    if (!there) break;
+    to = next->ino;
+  }
+  if (!source.single.empty()) {
+    if (!there || to != from) return {};
+    return Fail(Code::kInvalid, "{} would be imported onto itself; give another --to", source.uri);
+  }
+  ASSIGN_OR_RETURN(const bool below, LiesIn(ctx, meta, to, from));
+  if (below) {
+    return Fail(Code::kInvalid,
+                "the destination {} is the source {} or lies in it; give another --to", options.to,
+                source.uri);
+  }
+  if (!options.delete_dst || !there) return {};
+  ASSIGN_OR_RETURN(const bool above, LiesIn(ctx, meta, from, to));
+  if (!above) return {};
+  return Fail(Code::kInvalid,
+              "the source {} lies in the destination {}: delete-dst would remove it", source.uri,
+              options.to);
 }
 
 void TransferAll(ImportState& state, ImportJournal* journal) {
@@ -144,6 +193,7 @@ ImportReport Import(const Context& ctx, Volume& volume, const Source& source,
     report.result =
         Fail(Code::kInvalid, "{} is one file: delete-dst would remove all others", source.uri);
   }
+  if (report.result) report.result = CheckApart(ctx, volume, source, options);
   if (!report.result) return report;
 
   ImportState state(ctx, volume, source, options, log);

@@ -39,8 +39,9 @@ struct ImportOptions {
   bool perms = false;         // keep mode and owner, from sources that have them
   bool dirs = false;          // make directories that hold no files, too
   bool dry = false;           // change nothing; count what would be done
-  bool delete_src = false;    // delete from the source what is in the volume now
-  bool delete_dst = false;    // remove from `to` what the source does not have
+  // Delete from the source what is in the volume now, unless it has changed meanwhile.
+  bool delete_src = false;
+  bool delete_dst = false;  // remove from `to` what the source does not have
 
   // Keys of the source from `start` to `end`, both inclusive; empty: all.
   std::string start = {};
@@ -66,6 +67,8 @@ struct ImportOptions {
   // it has one, has been offered the block already.
   std::function<void(const BlockId&, std::span<const std::byte>)> on_block = {};
 
+  // No pattern and no bound leaves anything out.
+  bool selects_all() const { return rules.empty() && start.empty() && end.empty(); }
   // kInvalid names the member.
   Result<void> Validate() const;
 };

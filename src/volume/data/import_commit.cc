@@ -6,6 +6,7 @@
 
 #include "base/backoff.h"
 #include "base/thread_pool.h"
+#include "volume/data/internal/import_rules.h"
 
 namespace paddleop::volume::data {
 namespace {
@@ -13,6 +14,7 @@ namespace {
 constexpr std::size_t kMaxQueuedFiles = 8192;
 constexpr std::size_t kFilesPerCall = 2000;
 constexpr std::size_t kDeleteBatch = 1000;
+constexpr std::size_t kCheckThreads = 8;
 constexpr std::chrono::seconds kCommitTimeout(120);
 // After the caller stopped, what is uploaded still gets its chance.
 constexpr std::chrono::seconds kLastCommitTimeout(30);
@@ -194,7 +196,7 @@ void Committer::Conclude(StoredFiles& stored, std::span<const Result<Ino>> answe
       any = true;
       if (state_.options.delete_src) {
         MutexLock lock(mutex_);
-        delete_from_source_.push_back({.key = item.key, .size = item.size, .copied = true});
+        delete_from_source_.push_back({.item = item, .copied = true});
       } else {
         Arrived(item.size, true);
       }
@@ -225,6 +227,29 @@ void Committer::Conclude(StoredFiles& stored, std::span<const Result<Ino>> answe
   }
 }
 
+std::vector<Result<void>> Committer::CheckUnchanged(const Context& ctx,
+                                                    const std::vector<SourceDeletion>& deletions) {
+  const auto check = [&](const ImportItem& item) -> Result<void> {
+    auto now = state_.source.store->Head(ctx, item.key);
+    if (!now && IsNotFound(now.error())) return {};
+    if (!now) return std::unexpected(std::move(now).error());
+    const bool timed = now->mtime != std::chrono::system_clock::time_point{};
+    const bool same = !item.etag.empty() && !now->etag.empty()
+                          ? now->etag == item.etag
+                          : !timed || SameTime(Timestamp::From(now->mtime), item.mtime);
+    if (same && now->size == item.size) return {};
+    return Fail(Code::kConflict, "it has changed since; import it again");
+  };
+  std::vector<Result<void>> checked(deletions.size());
+  ThreadPool pool(
+      {.name = "import-check", .threads = kCheckThreads, .queue_limit = checked.size()});
+  for (std::size_t i = 0; i < checked.size(); ++i) {
+    (void)pool.TrySubmit([&, i] { checked[i] = check(deletions[i].item); });
+  }
+  pool.Drain();
+  return checked;
+}
+
 void Committer::FlushSourceDeletions(bool all) {
   std::vector<SourceDeletion> deletions;
   {
@@ -233,25 +258,34 @@ void Committer::FlushSourceDeletions(bool all) {
     if (!all && delete_from_source_.size() < kDeleteBatch) return;
     deletions = std::exchange(delete_from_source_, {});
   }
-  std::vector<std::string> keys;
-  keys.reserve(deletions.size());
-  for (const SourceDeletion& deletion : deletions) keys.push_back(deletion.key);
   const Context ctx = Context::Background().WithTimeout(kCommitTimeout);
+  const auto fail = [&](const ImportItem& item, const Status& error) {
+    state_.FileFailed(item, error.Wrap("copied, but not deleted from the source"));
+  };
+  // What was written to the source after it was copied must stay there.
+  const auto unchanged = CheckUnchanged(ctx, deletions);
+  std::vector<std::string> keys;
+  for (std::size_t i = 0; i < deletions.size(); ++i) {
+    if (unchanged[i]) keys.push_back(deletions[i].item.key);
+  }
   auto left = state_.source.store->DeleteMany(ctx, keys);
   std::map<std::string_view, const Status*> errors;
   if (left) {
     for (const object::KeyError& failed : *left) errors.emplace(failed.key, &failed.error);
   }
-  for (const SourceDeletion& deletion : deletions) {
-    const auto failed = errors.find(deletion.key);
-    if (left && failed == errors.end()) {
-      ++state_.deleted_source_files;
-      Arrived(deletion.size, deletion.copied);
+  for (std::size_t i = 0; i < deletions.size(); ++i) {
+    const ImportItem& item = deletions[i].item;
+    if (!unchanged[i]) {
+      fail(item, unchanged[i].error());
       continue;
     }
-    const Status& error = left ? *failed->second : left.error();
-    state_.FileFailed(deletion.key, deletion.size,
-                      error.Wrap("copied, but not deleted from the source"));
+    const auto failed = errors.find(item.key);
+    if (left && failed == errors.end()) {
+      ++state_.deleted_source_files;
+      Arrived(item.size, deletions[i].copied);
+      continue;
+    }
+    fail(item, left ? *failed->second : left.error());
   }
 }
 

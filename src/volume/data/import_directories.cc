@@ -19,7 +19,7 @@ Result<void> ImportDirectories::Open() {
   while (!path.empty()) {
     const std::string_view part = TakePart(path);
     if (part.empty()) continue;
-    auto next = FindOrMake(at, part);
+    auto next = FindOrMake(at, part, /*replace=*/false);
     if (!next) {
       return std::unexpected(std::move(next).error().Wrap(
           fmt::format("destination {} in the volume", state_.options.to)));
@@ -31,13 +31,17 @@ Result<void> ImportDirectories::Open() {
 }
 
 Result<ImportDirectories::Place> ImportDirectories::FindOrMake(const Place& parent,
-                                                               std::string_view name) {
+                                                               std::string_view name,
+                                                               bool replace) {
   MetaStore& meta = state_.volume.meta();
+  const ImportOptions& options = state_.options;
   const Context& ctx = state_.ctx();
   const auto find = [&]() -> Result<Place> {
     ASSIGN_OR_RETURN(const Entry found, meta.Lookup(ctx, {}, parent.ino, name));
     if (found.attr.type != FileType::kDirectory) {
-      return Fail(Code::kNotDirectory, "\"{}\" is a file in the volume, and a directory is needed",
+      return Fail(Code::kNotDirectory,
+                  "\"{}\" is a file in the volume, and a directory is needed; remove it there, or "
+                  "import everything with --delete-dst",
                   name);
     }
     return Place{.ino = found.ino, .fresh = false};
@@ -45,10 +49,21 @@ Result<ImportDirectories::Place> ImportDirectories::FindOrMake(const Place& pare
   if (parent.ino == kNoIno) return Place{.ino = kNoIno, .fresh = true};
   if (!parent.fresh) {
     auto found = find();
-    if (found || !IsNotFound(found.error())) return found;
+    const bool in_the_way = !found && found.error().code() == Code::kNotDirectory;
+    if (in_the_way && replace) {
+      ++state_.deleted_files;
+      if (!options.dry) {
+        RETURN_IF_ERROR(meta.Unlink(ctx, options.caller, parent.ino, name));
+      }
+    } else if (found || !IsNotFound(found.error())) {
+      return found;
+    }
   }
-  if (state_.options.dry) return Place{.ino = kNoIno, .fresh = true};
-  auto made = meta.Mkdir(ctx, state_.options.caller, parent.ino, name, 0777);
+  if (options.dry) return Place{.ino = kNoIno, .fresh = true};
+  // As files are committed: what --perms has set on the directory above is not meant for us.
+  Caller maker = options.caller;
+  maker.check_permissions = false;
+  auto made = meta.Mkdir(ctx, maker, parent.ino, name, 0777);
   if (made) {
     ++state_.made_directories;
     return Place{.ino = made->ino, .fresh = true};
@@ -69,7 +84,8 @@ Result<ImportDirectories::Place> ImportDirectories::Enter(std::string_view path)
     }
     levels_.erase(levels_.begin() + static_cast<std::ptrdiff_t>(depth), levels_.end());
     const Place above = depth == 0 ? root_ : *levels_[depth - 1].place;
-    Result<Place> place = FindOrMake(above, part);
+    Result<Place> place =
+        FindOrMake(above, part, state_.options.delete_dst && state_.options.selects_all());
     // A volume that is away or full now may not be so for the next file.
     const bool lasting = place || (place.error().code() != Code::kUnavailable &&
                                    place.error().code() != Code::kDeadline);
@@ -87,10 +103,22 @@ Result<ImportDirectories::Place> ImportDirectories::Enter(std::string_view path,
   if (place.ino == kNoIno || state_.options.dry || path.empty()) return place;
   MetaStore& meta = state_.volume.meta();
   ASSIGN_OR_RETURN(const Attr attr, meta.GetAttr(state_.ctx(), place.ino));
-  if (attr.mode == owner.mode && attr.uid == owner.uid && attr.gid == owner.gid) return place;
-  RETURN_IF_ERROR(meta.SetAttr(state_.ctx(), state_.options.caller, place.ino,
-                               {.mode = owner.mode, .uid = owner.uid, .gid = owner.gid}));
+  RETURN_IF_ERROR(SetOwner(state_, {.ino = place.ino, .attr = attr}, owner));
   return place;
+}
+
+Result<void> SetOwner(ImportState& state, const Entry& entry, const object::FileOwner& owner) {
+  MetaStore& meta = state.volume.meta();
+  const Caller& caller = state.options.caller;
+  Attr attr = entry.attr;
+  if (attr.uid != owner.uid || attr.gid != owner.gid) {
+    ASSIGN_OR_RETURN(
+        attr, meta.SetAttr(state.ctx(), caller, entry.ino, {.uid = owner.uid, .gid = owner.gid}));
+  }
+  // Afterwards: another owner takes setuid and setgid away.
+  if (attr.mode == owner.mode) return {};
+  RETURN_IF_ERROR(meta.SetAttr(state.ctx(), caller, entry.ino, {.mode = owner.mode}));
+  return {};
 }
 
 }  // namespace paddleop::volume::data

@@ -19,20 +19,20 @@ ImportPlanner::ImportPlanner(ImportState& state, Transfer& transfer, Committer& 
       parts_(state.options.parts) {}
 
 Result<void> ImportPlanner::Run() {
-  RETURN_IF_ERROR(directories_.Open());
-  if (state_.options.delete_dst) remover_.emplace(state_, filter_, directories_.root().ino);
   {
     SourceListing listing(state_);
-    for (;;) {
-      ASSIGN_OR_RETURN(SourceListing::Batch batch, listing.Next());
-      if (batch.empty()) break;
-      seen_ += batch.size();
+    ASSIGN_OR_RETURN(SourceListing::Batch batch, listing.Next());
+    if (batch.empty() && !state_.source.whole && state_.options.start.empty()) {
+      return Fail(Code::kNotFound, "there is nothing at {}", state_.source.uri);
+    }
+    // Not before the source has answered: a wrong one leaves no trace in the volume.
+    RETURN_IF_ERROR(directories_.Open());
+    if (state_.options.delete_dst) remover_.emplace(state_, filter_, directories_.root().ino);
+    while (!batch.empty()) {
       RETURN_IF_ERROR(TakeBatch(std::move(batch)));
       RETURN_IF_ERROR(Retry(transfer_.TakeRetries()));
+      ASSIGN_OR_RETURN(batch, listing.Next());
     }
-  }
-  if (seen_ == 0 && !state_.source.whole && state_.options.start.empty()) {
-    return Fail(Code::kNotFound, "there is nothing at {}", state_.source.uri);
   }
   state_.listing = false;
   if (remover_) RETURN_IF_ERROR(remover_->Finish());
@@ -65,12 +65,15 @@ Result<void> ImportPlanner::TakeEntry(object::ObjectInfo& entry,
                                       std::vector<Candidate>& candidates) {
   const bool directory = entry.key.ends_with('/');
   const auto valid = CheckKey(entry.key);
-  const std::optional<std::string> clash = valid ? clashes_.Next(entry.key) : std::nullopt;
+  const bool wanted = filter_.Wants(entry.key);
+  // Also with keys of other parts, but not with those that nobody imports.
+  const std::optional<std::string> clash =
+      valid && wanted ? clashes_.Next(entry.key) : std::nullopt;
   if (valid && remover_) RETURN_IF_ERROR(remover_->Saw(entry.key));
   const std::uint32_t part =
       directory ? static_cast<std::uint32_t>(StableHash(entry.key) % state_.options.parts)
                 : parts_.Next(entry.key);
-  if (part != state_.options.part || !filter_.Wants(entry.key)) {
+  if (part != state_.options.part || !wanted) {
     if (!directory) ++state_.excluded_files;
     return {};
   }
@@ -81,6 +84,10 @@ Result<void> ImportPlanner::TakeEntry(object::ObjectInfo& entry,
   }
   if (!valid) {
     state_.FileFailed(entry.key, entry.size, valid.error());
+    return {};
+  }
+  if (!entry.problem.empty()) {
+    state_.FileFailed(entry.key, 0, Status(Code::kInvalid, std::move(entry.problem)));
     return {};
   }
   if (directory && entry.size > 0) {
@@ -130,14 +137,39 @@ Result<void> ImportPlanner::TakeFile(object::ObjectInfo& entry,
   return {};
 }
 
+bool ImportPlanner::IsSame(const ImportItem& item, const Entry& existing) {
+  return existing.attr.type == FileType::kFile && existing.attr.length == item.size &&
+         item.mtime != Timestamp{} && SameTime(item.mtime, existing.attr.mtime);
+}
+
+// With --delete-dst it gives way, unless patterns or bounds may want to keep something in it.
+Result<bool> ImportPlanner::ReplaceDirectory(const ImportItem& item) {
+  const ImportOptions& options = state_.options;
+  if (!options.delete_dst || !options.selects_all()) {
+    return Fail(Code::kIsDirectory,
+                "there is a directory \"{}\" in the volume; remove it there (samplefs rmr), or "
+                "import everything with --delete-dst",
+                item.key);
+  }
+  if (options.dry) {
+    ++state_.deleted_files;
+    return true;
+  }
+  ASSIGN_OR_RETURN(
+      const RemoveTreeDone done,
+      state_.volume.meta().RemoveTree(state_.ctx(), options.caller, item.parent, item.name, {}));
+  state_.deleted_files += done.removed;
+  return true;
+}
+
 Result<bool> ImportPlanner::NeedsCopy(const ImportItem& item, const Entry& existing) {
   const ImportOptions& options = state_.options;
-  if (existing.attr.type == FileType::kDirectory) {
-    return Fail(Code::kIsDirectory, "there is a directory \"{}\" in the volume", item.name);
-  }
+  if (existing.attr.type == FileType::kDirectory) return ReplaceDirectory(item);
   if (existing.attr.type != FileType::kFile || existing.attr.nlink == 0) return true;
   if (options.force_update) return true;
   const bool timed = item.mtime != Timestamp{};
+  // A size alone is not reason enough to delete the source.
+  if (!timed && options.delete_src) return true;
   const bool same_time = !timed || SameTime(item.mtime, existing.attr.mtime);
   if (options.update) return !same_time && item.mtime > existing.attr.mtime;
   return !same_time || existing.attr.length != item.size;
@@ -148,14 +180,12 @@ void ImportPlanner::Skip(const ImportItem& item, const Entry& existing) {
   if (!options.dry && options.perms && item.owner &&
       (item.owner->mode != existing.attr.mode || item.owner->uid != existing.attr.uid ||
        item.owner->gid != existing.attr.gid)) {
-    auto changed = state_.volume.meta().SetAttr(
-        state_.ctx(), options.caller, existing.ino,
-        {.mode = item.owner->mode, .uid = item.owner->uid, .gid = item.owner->gid});
+    auto changed = SetOwner(state_, existing, *item.owner);
     if (!changed) return state_.FileFailed(item, changed.error().Wrap("set mode and owner"));
   }
-  if (!options.dry && options.delete_src) {
-    committer_.DeleteFromSource({.key = item.key, .size = item.size, .copied = false});
-    return;
+  // With --update the volume may have something newer, which is no copy of this one.
+  if (!options.dry && options.delete_src && IsSame(item, existing)) {
+    return committer_.DeleteFromSource({.item = item, .copied = false});
   }
   ++state_.skipped_files;
   state_.skipped_bytes += item.size;

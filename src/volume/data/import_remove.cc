@@ -47,38 +47,44 @@ Result<void> ExtraneousRemover::Leave() {
   levels_.pop_back();
   if (StableHash(level.path) % state_.options.parts != state_.options.part) return {};
   std::sort(level.seen.begin(), level.seen.end());
-  return Sweep(level.path, level.seen);
+  RETURN_IF_ERROR(Sweep(level.path, level.seen));
+  return {};
 }
 
 bool ExtraneousRemover::Selects(std::string_view path) const {
   return InRange(path, state_.options.start, state_.options.end) && filter_.Wants(path);
 }
 
-Result<void> ExtraneousRemover::Sweep(const std::string& path,
+Result<bool> ExtraneousRemover::Sweep(const std::string& path,
                                       const std::vector<std::uint64_t>& seen) {
   MetaStore& meta = state_.volume.meta();
   const Context& ctx = state_.ctx();
-  if (root_ == kNoIno) return {};
+  if (root_ == kNoIno) return false;
   auto directory = meta.Resolve(ctx, {}, root_, path);
   if (!directory) {
     const Code code = directory.error().code();
-    if (code == Code::kNotFound || code == Code::kNotDirectory) return {};
+    if (code == Code::kNotFound || code == Code::kNotDirectory) return false;
     return std::unexpected(std::move(directory).error());
   }
-  if (directory->attr.type != FileType::kDirectory) return {};
+  if (directory->attr.type != FileType::kDirectory) return false;
+  bool all = true;
   std::string cursor;
   do {
     ASSIGN_OR_RETURN(const DirPage page,
                      meta.ReadDir(ctx, {}, directory->ino, cursor, kPage, false));
     std::vector<std::string> names;
     for (const DirEntry& entry : page.entries) {
-      if (std::binary_search(seen.begin(), seen.end(), StableHash(entry.name))) continue;
       const std::string below = Join(path, entry.name);
-      if (entry.type == FileType::kDirectory) {
-        RETURN_IF_ERROR(RemoveDirectory(directory->ino, below, entry.name));
+      bool goes = false;
+      if (std::binary_search(seen.begin(), seen.end(), StableHash(entry.name))) {
+        // The source has it.
+      } else if (entry.type == FileType::kDirectory) {
+        ASSIGN_OR_RETURN(goes, RemoveDirectory(directory->ino, below, entry.name));
       } else if (Selects(below)) {
+        goes = true;
         names.push_back(entry.name);
       }
+      all = all && goes;
     }
     if (state_.options.dry) state_.deleted_files += names.size();
     for (std::size_t at = 0; at < names.size() && !state_.options.dry; at += kNamesPerCall) {
@@ -90,33 +96,34 @@ Result<void> ExtraneousRemover::Sweep(const std::string& path,
     }
     cursor = page.next;
   } while (!cursor.empty());
-  return {};
+  return all;
 }
 
-Result<void> ExtraneousRemover::RemoveDirectory(Ino parent, const std::string& path,
+Result<bool> ExtraneousRemover::RemoveDirectory(Ino parent, const std::string& path,
                                                 const std::string& name) {
   MetaStore& meta = state_.volume.meta();
   const ImportOptions& options = state_.options;
-  const bool all = filter_.empty() && options.start.empty() && options.end.empty();
-  if (all && options.dry) {
+  if (options.selects_all() && options.dry) {
     ++state_.deleted_files;
-    return {};
+    return true;
   }
-  if (all) {
+  if (options.selects_all()) {
     ASSIGN_OR_RETURN(const RemoveTreeDone done,
                      meta.RemoveTree(state_.ctx(), options.caller, parent, name, {}));
     state_.deleted_files += done.removed;
-    return {};
+    return true;
   }
-  if (!filter_.Wants(path + "/")) return {};
-  RETURN_IF_ERROR(Sweep(path, {}));
-  if (options.dry) return {};
-  auto gone = meta.Rmdir(state_.ctx(), options.caller, parent, name);
-  // The filters keep something in it.
-  if (!gone && gone.error().code() == Code::kNotEmpty) return {};
-  RETURN_IF_ERROR(gone);
+  if (!filter_.Wants(path + "/")) return false;
+  ASSIGN_OR_RETURN(const bool emptied, Sweep(path, {}));
+  if (!emptied || !InRange(path + "/", options.start, options.end)) return false;
+  if (!options.dry) {
+    auto gone = meta.Rmdir(state_.ctx(), options.caller, parent, name);
+    // Somebody has put something into it meanwhile.
+    if (!gone && gone.error().code() == Code::kNotEmpty) return false;
+    RETURN_IF_ERROR(gone);
+  }
   ++state_.deleted_files;
-  return {};
+  return true;
 }
 
 }  // namespace paddleop::volume::data

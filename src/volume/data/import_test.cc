@@ -173,7 +173,7 @@ TEST_F(ImportTest, ADirectoryInTheWayIsNamed) {
   const ImportReport report = Run();
   ASSERT_EQ(report.failures.size(), 2u);
   EXPECT_THAT(report.failures[0].error.message(), HasSubstr("\"f\" is a file"));
-  EXPECT_THAT(report.failures[1].error.message(), HasSubstr("directory \"a\""));
+  EXPECT_THAT(report.failures[1].error.message(), HasSubstr("directory \"a\" in the volume"));
 }
 
 // Changes an object after its first read.

@@ -45,6 +45,7 @@ Result<Source> OpenVolume(const Context& ctx, const std::string& uri, const Sour
   Source source;
   source.uri = RedactUrl(uri);
   source.single = std::move(opened.single);
+  source.volume = std::move(opened.place);
   source.store = object::WithThreads(
       std::move(opened.store),
       {.threads = std::min(options.threads, kMaxBlockingThreads), .queue_limit = 4096});

@@ -3,16 +3,24 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "base/context.h"
 #include "base/log.h"
 #include "base/metrics.h"
 #include "base/secret.h"
+#include "volume/format/types.h"
 #include "volume/object/object_store.h"
 #include "volume/object/open_store.h"
 
 namespace paddleop::volume::data {
+
+// A directory of a volume.
+struct VolumePlace {
+  std::string uuid;
+  Ino directory = kNoIno;
+};
 
 // Where an import reads from.
 struct Source {
@@ -21,6 +29,7 @@ struct Source {
   std::string single;                          // not empty: the URI names this one object
   bool whole = true;              // a bucket or directory as a whole, which may well be empty
   std::int64_t bwlimit_mbps = 0;  // 0: none
+  std::optional<VolumePlace> volume = {};  // if it is one, or a file there
 };
 
 struct SourceOptions {

@@ -74,13 +74,15 @@ Result<bool> SourceListing::Take(object::ObjectInfo& entry, Batch& batch) const 
 
 Result<void> SourceListing::ListFrom(const Context& ctx, std::string start_after) {
   Batch batch;
-  RETURN_IF_ERROR(state_.source.store->List(
-      ctx, {.start_after = std::move(start_after), .directories = state_.options.dirs},
-      [&](object::ObjectInfo& entry) -> Result<bool> {
-        ASSIGN_OR_RETURN(const bool more, Take(entry, batch));
-        if (!more || batch.size() < kBatchSize) return more;
-        return Push(ctx, batch);
-      }));
+  RETURN_IF_ERROR(state_.source.store->List(ctx,
+                                            {.start_after = std::move(start_after),
+                                             .directories = state_.options.dirs,
+                                             .unreadable = true},
+                                            [&](object::ObjectInfo& entry) -> Result<bool> {
+                                              ASSIGN_OR_RETURN(const bool more, Take(entry, batch));
+                                              if (!more || batch.size() < kBatchSize) return more;
+                                              return Push(ctx, batch);
+                                            }));
   if (!batch.empty()) RETURN_IF_ERROR(Push(ctx, batch));
   return {};
 }

@@ -207,6 +207,7 @@ Result<VolumeSource> OpenVolumeSource(const Context& ctx, const std::string& met
   if (!path.starts_with('/')) path.insert(path.begin(), '/');
   if (!path.ends_with('/')) path += '/';
   std::string name = fmt::format("jfs://{}{}", volume->setting().name, path);
+  source.place = {.uuid = volume->setting().uuid, .directory = root};
   source.store = std::make_unique<VolumeStore>(std::move(volume), std::move(name), root);
   return source;
 }

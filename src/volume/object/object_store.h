@@ -43,6 +43,7 @@ struct ObjectInfo {
   // or a directory (see ListOptions::directories).
   bool is_prefix = false;
   bool unfinished = false;              // see ListOptions::unfinished
+  std::string problem = {};             // see ListOptions::unreadable
   std::optional<FileOwner> owner = {};  // of stores that hold files
 };
 
@@ -79,6 +80,9 @@ struct ListOptions {
   // Also what a writer that died left of objects it never completed (a file store's temporary
   // files).
   bool unfinished = false;
+  // Also what has a name but no content that could be read, with the reason in
+  // ObjectInfo::problem: symbolic links of a file store that lead nowhere, or back up.
+  bool unreadable = false;
 };
 
 // Takes one entry, which it may move from; false ends the listing. An error ends it too and is

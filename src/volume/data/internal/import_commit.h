@@ -27,8 +27,7 @@ class Committer {
   void Put(StoredFiles stored) EXCLUDES(mutex_);
   // A file that needs no copy, for --delete-src. It is counted when its source is gone, or failed.
   struct SourceDeletion {
-    std::string key;
-    std::uint64_t size = 0;
+    ImportItem item;
     bool copied = false;  // by this import; otherwise it was in the volume already
   };
   void DeleteFromSource(SourceDeletion deletion) EXCLUDES(mutex_);
@@ -46,6 +45,9 @@ class Committer {
   void Conclude(StoredFiles& stored, std::span<const Result<Ino>> answers);
   void Arrived(std::uint64_t size, bool copied);
   void FlushSourceDeletions(bool all) EXCLUDES(mutex_);
+  // For each, whether the source still has what was copied; an error otherwise.
+  std::vector<Result<void>> CheckUnchanged(const Context& ctx,
+                                           const std::vector<SourceDeletion>& deletions);
 
   ImportState& state_;
   ImportJournal* const journal_;

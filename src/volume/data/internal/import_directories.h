@@ -33,11 +33,15 @@ class ImportDirectories {
     std::string name;
     Result<Place> place;
   };
-  Result<Place> FindOrMake(const Place& parent, std::string_view name);
+  // `replace`: a file in the way is removed.
+  Result<Place> FindOrMake(const Place& parent, std::string_view name, bool replace);
 
   ImportState& state_;
   Place root_;
   std::vector<Level> levels_;
 };
+
+// Gives a file or directory of the volume the mode and owner of the source's, where they differ.
+Result<void> SetOwner(ImportState& state, const Entry& entry, const object::FileOwner& owner);
 
 }  // namespace paddleop::volume::data

@@ -33,6 +33,9 @@ class ImportPlanner {
   Result<void> TakeDirectory(const object::ObjectInfo& entry);
   Result<void> TakeFile(object::ObjectInfo& entry, std::vector<Candidate>& candidates);
   Result<void> Compare(std::vector<Candidate> candidates);
+  // The volume's file is a copy of this one, as far as size and time can tell.
+  static bool IsSame(const ImportItem& item, const Entry& existing);
+  Result<bool> ReplaceDirectory(const ImportItem& item);
   Result<bool> NeedsCopy(const ImportItem& item, const Entry& existing);
   void Skip(const ImportItem& item, const Entry& existing);
   // Files that changed while they were read: looked at afresh and added again.
@@ -48,7 +51,6 @@ class ImportPlanner {
   PartOfKeys parts_;
   NameClash clashes_;
   std::optional<ExtraneousRemover> remover_;
-  std::uint64_t seen_ = 0;
 };
 
 }  // namespace paddleop::volume::data

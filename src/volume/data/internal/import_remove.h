@@ -31,10 +31,10 @@ class ExtraneousRemover {
   };
 
   Result<void> Leave();
-  // Removes what is in directory `path` and not in `seen` (sorted).
-  Result<void> Sweep(const std::string& path, const std::vector<std::uint64_t>& seen);
-  // A directory that the source does not have.
-  Result<void> RemoveDirectory(Ino parent, const std::string& path, const std::string& name);
+  // Removes what is in directory `path` and not in `seen` (sorted). True if nothing stays.
+  Result<bool> Sweep(const std::string& path, const std::vector<std::uint64_t>& seen);
+  // A directory that the source does not have. True if it goes.
+  Result<bool> RemoveDirectory(Ino parent, const std::string& path, const std::string& name);
   bool Selects(std::string_view path) const;
 
   ImportState& state_;

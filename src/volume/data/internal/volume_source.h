@@ -5,6 +5,7 @@
 
 #include "base/log.h"
 #include "base/metrics.h"
+#include "volume/data/source.h"
 #include "volume/object/object_store.h"
 
 namespace paddleop::volume::data {
@@ -18,6 +19,7 @@ namespace paddleop::volume::data {
 struct VolumeSource {
   std::unique_ptr<object::ObjectStore> store;
   std::string single;
+  VolumePlace place;  // whose keys the store shows
 };
 Result<VolumeSource> OpenVolumeSource(const Context& ctx, const std::string& meta_url,
                                       const std::string& directory, const Logger& log,

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <memory>
 #include <random>
+#include <system_error>
 
 #include "base/posix.h"
 
@@ -92,7 +93,7 @@ Result<bool> FileWalk::Directory(const std::string& directory) {
   for (const Entry& entry : entries) {
     const std::string key = directory + entry.key;
     if (!entry.is_directory || options_.directories) {
-      more = Show(key, entry.is_directory);
+      more = Show(key, entry);
       if (!more || !*more) break;
     }
     if (!entry.is_directory || !filter_.MayContain(key)) continue;
@@ -127,15 +128,29 @@ Result<std::vector<FileWalk::Entry>> FileWalk::ReadEntries(const std::string& di
     const std::string_view name = found->d_name;
     if (name == "." || name == "..") continue;
     if (IsTemporary(name) && !options_.unfinished) continue;
-    bool is_directory = found->d_type == DT_DIR;
-    if (found->d_type == DT_LNK || found->d_type == DT_UNKNOWN) {
-      struct stat info{};
-      if (::fstatat(::dirfd(stream.get()), found->d_name, &info, 0) != 0) continue;  // a dead link
-      is_directory = S_ISDIR(info.st_mode);
-      if (is_directory && LeadsUp(info)) continue;
-    }
-    entries.push_back({std::string(name) + (is_directory ? "/" : ""), is_directory});
+    if (auto entry = EntryOf(::dirfd(stream.get()), *found)) entries.push_back(*std::move(entry));
   }
+}
+
+std::optional<FileWalk::Entry> FileWalk::EntryOf(int directory, const struct dirent& found) const {
+  Entry entry{.key = found.d_name, .is_directory = found.d_type == DT_DIR};
+  if (found.d_type == DT_LNK || found.d_type == DT_UNKNOWN) {
+    struct stat info{};
+    if (::fstatat(directory, found.d_name, &info, 0) != 0) {
+      const int why = errno;
+      // Others are gone meanwhile.
+      if (::fstatat(directory, found.d_name, &info, AT_SYMLINK_NOFOLLOW) != 0) return std::nullopt;
+      entry.problem = why == ELOOP    ? "a symbolic link that leads to itself"
+                      : why == ENOENT ? "a symbolic link to something that does not exist"
+                                      : std::system_category().message(why);
+    } else if (S_ISDIR(info.st_mode)) {
+      entry.is_directory = !LeadsUp(info);
+      if (!entry.is_directory) entry.problem = "a symbolic link to a directory above it";
+    }
+    if (!entry.problem.empty() && !options_.unreadable) return std::nullopt;
+  }
+  if (entry.is_directory) entry.key += '/';
+  return entry;
 }
 
 bool FileWalk::LeadsUp(const struct stat& info) const {
@@ -143,10 +158,13 @@ bool FileWalk::LeadsUp(const struct stat& info) const {
          parents_.end();
 }
 
-Result<bool> FileWalk::Show(const std::string& key, bool is_directory) {
+Result<bool> FileWalk::Show(const std::string& key, const Entry& found) {
   if (!filter_.Wants(key)) return true;
+  const bool is_directory = found.is_directory;
   ObjectInfo entry;
   entry.key = key;
+  entry.problem = found.problem;
+  if (!entry.problem.empty()) return filter_.Offer(entry);
   struct stat info{};
   const std::string path = root_ + key;
   if (::stat(path.c_str(), &info) != 0) {

@@ -1,7 +1,9 @@
 #pragma once
 
+#include <dirent.h>
 #include <sys/stat.h>
 
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -36,12 +38,15 @@ class FileWalk {
   struct Entry {
     std::string key;  // the last part of it, with '/' for a directory
     bool is_directory = false;
+    std::string problem = {};  // why it cannot be read
   };
 
   // `directory` is the key of the directory: empty or with a trailing '/'.
   Result<bool> Directory(const std::string& directory);
   Result<std::vector<Entry>> ReadEntries(const std::string& directory);
-  Result<bool> Show(const std::string& key, bool is_directory);
+  // What a name of the directory stands for; nothing if it is to be passed over.
+  std::optional<Entry> EntryOf(int directory, const struct dirent& found) const;
+  Result<bool> Show(const std::string& key, const Entry& entry);
   // Whether a symbolic link to a directory may be followed.
   bool LeadsUp(const struct stat& info) const;
 
