@@ -64,6 +64,9 @@ Result<data::WarmupSelection> Selection(const WarmupFlags& flags) {
     const std::string path = flags.list == "-" ? "/dev/stdin" : flags.list;
     ASSIGN_OR_RETURN(selection.list, ReadFile(path, 1U << 30));
   }
+  if (flags.check && flags.evict) {
+    return paddleop::Fail(Code::kInvalid, "--check and --evict: give one of them");
+  }
   RETURN_IF_ERROR(selection.Validate());
   return selection;
 }
@@ -170,7 +173,18 @@ void PrintFailures(const std::vector<data::WarmupPlan::Failure>& failures) {
   }
 }
 
-int Check(Tool& tool, volume::Volume& volume, const data::Warmup& warmup) {
+// What of the plan cannot be warm, whatever is in the cache: for --check and --evict.
+int ReportMissing(Tool& tool, const data::Warmup& warmup, const WarmupFlags& flags) {
+  const auto& failures = warmup.plan.failures;
+  if (auto written = WriteReport(flags.report, failures); !written)
+    return tool.Fail(written.error());
+  if (!tool.json) PrintFailures(failures);
+  if (failures.empty()) return kExitDone;
+  return warmup.plan.files > 0 ? kExitPartly : kExitFailed;
+}
+
+int Check(Tool& tool, volume::Volume& volume, const data::Warmup& warmup,
+          const WarmupFlags& flags) {
   auto report = data::CheckWarmup(tool.ctx(), volume, warmup.plan);
   if (!report) return tool.Fail(report.error());
   const auto& progress = report->progress;
@@ -183,6 +197,7 @@ int Check(Tool& tool, volume::Volume& volume, const data::Warmup& warmup) {
                     {"bytes", progress.bytes},
                     {"cachedBlocks", progress.cached_blocks},
                     {"cachedBytes", progress.cached_bytes},
+                    {"failed", warmup.plan.failures.size()},
                     {"percent", percent}});
   } else {
     tool.Print(fmt::format("{:.1f} % cached: {} of {}, {} of {} blocks, {} files", percent,
@@ -190,10 +205,11 @@ int Check(Tool& tool, volume::Volume& volume, const data::Warmup& warmup) {
                            FormatCount(progress.cached_blocks), FormatCount(progress.blocks),
                            FormatCount(progress.files)));
   }
-  return kExitDone;
+  return ReportMissing(tool, warmup, flags);
 }
 
-int Evict(Tool& tool, volume::Volume& volume, const data::Warmup& warmup) {
+int Evict(Tool& tool, volume::Volume& volume, const data::Warmup& warmup,
+          const WarmupFlags& flags) {
   auto removed = data::EvictPlanned(tool.ctx(), volume, warmup.plan);
   if (!removed) return tool.Fail(removed.error());
   if (tool.json)
@@ -201,7 +217,7 @@ int Evict(Tool& tool, volume::Volume& volume, const data::Warmup& warmup) {
   else
     tool.Print(fmt::format("{} blocks removed, {}", FormatCount(removed->blocks),
                            FormatSize(removed->bytes)));
-  return kExitDone;
+  return ReportMissing(tool, warmup, flags);
 }
 
 int Warm(Tool& tool, volume::Volume& volume, const data::Warmup& warmup, const WarmupFlags& flags) {
@@ -250,8 +266,8 @@ int RunWarmupCommand(Tool& tool, const WarmupFlags& flags) {
   if (!opened) return tool.Fail(opened.error());
   auto warmup = data::LoadWarmup(tool.ctx(), **opened, *selection);
   if (!warmup) return tool.Fail(warmup.error());
-  if (flags.check) return Check(tool, **opened, *warmup);
-  if (flags.evict) return Evict(tool, **opened, *warmup);
+  if (flags.check) return Check(tool, **opened, *warmup, flags);
+  if (flags.evict) return Evict(tool, **opened, *warmup, flags);
   return Warm(tool, **opened, *warmup, flags);
 }
 

@@ -148,6 +148,13 @@ TEST_F(WarmupCommand, FailuresAreListedAndTheExitCodeSaysPartly) {
   auto report = ReadFile(dir_.File("failed.json"));
   ASSERT_OK(report);
   EXPECT_EQ(Json::parse(*report)["path"], "data/gone");
+  ASSERT_EQ(::unlink(dir_.File("failed.json").c_str()), 0);
+  auto check = Cached({"warmup", url_, "--file", dir_.File("list.txt"), "--check", "--report",
+                       dir_.File("failed.json")});
+  EXPECT_EQ(check.exit_code, 3) << "what is there is cached, but not all is there: " << check.out;
+  EXPECT_THAT(check.err, HasSubstr("data/gone"));
+  EXPECT_EQ(*ReadFile(dir_.File("failed.json")), *report);
+  EXPECT_EQ(Cached({"warmup", url_, "--check", "--evict"}).exit_code, 2);
   EXPECT_EQ(Cached({"warmup", url_, "/nowhere"}).exit_code, 1);
   EXPECT_EQ(Cached({"warmup", url_, "--strategy", "best"}).exit_code, 2);
   EXPECT_EQ(Cached({"warmup", url_, "--rank", "1"}).exit_code, 2);
