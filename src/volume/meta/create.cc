@@ -112,8 +112,7 @@ Result<Entry> EngineMetaStore::Create(const Context& ctx, const Caller& caller, 
     }
     entry = *std::move(existing);
   }
-  MutexLock lock(open_mutex_);
-  ++open_files_[entry.ino];
+  NoteOpen(entry.ino, entry.attr);
   return entry;
 }
 

@@ -21,7 +21,6 @@ Result<void> CheckChangeable(const Caller& caller, const Attr& attr) {
   if ((attr.flags & (kFlagImmutable | kFlagAppend)) != 0) {
     return Fail(Code::kPermission, "the file is immutable or append-only");
   }
-  if (IsTrash(attr.parent)) return Fail(Code::kPermission, "the file is in the trash");
   return CheckAccess(caller, attr, kMayWrite);
 }
 
@@ -123,6 +122,7 @@ Result<Attr> EngineMetaStore::Truncate(const Context& ctx, const Caller& caller,
     std::optional<Attr> attr;
     RETURN_IF_ERROR(txn.Read(ReadSet().Attr(ino, &attr)));
     RETURN_IF_ERROR(CheckFile(ino, attr));
+    if (IsThrownAway(ino, *attr)) return Fail(Code::kPermission, "the file is in the trash");
     RETURN_IF_ERROR(CheckChangeable(caller, *attr));
     result = *attr;
     if (attr->length == length) return {};
@@ -153,7 +153,7 @@ Result<Attr> EngineMetaStore::Fallocate(const Context& ctx, const Caller& caller
     if (mode != FallocateMode::kExtend && (attr->flags & kFlagAppend) != 0) {
       return Fail(Code::kPermission, "the file is append-only");
     }
-    if (IsTrash(attr->parent)) return Fail(Code::kPermission, "the file is in the trash");
+    if (IsThrownAway(ino, *attr)) return Fail(Code::kPermission, "the file is in the trash");
     RETURN_IF_ERROR(CheckAccess(caller, *attr, kMayWrite));
     result = *attr;
     const std::uint64_t end = offset + length;

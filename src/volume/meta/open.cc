@@ -7,6 +7,20 @@ bool EngineMetaStore::IsOpen(Ino ino) {
   return open_files_.contains(ino);
 }
 
+bool EngineMetaStore::IsThrownAway(Ino ino, const Attr& attr) {
+  if (!IsTrash(attr.parent)) return false;
+  MutexLock lock(open_mutex_);
+  const auto open = open_files_.find(ino);
+  return open == open_files_.end() || open->second.from_trash;
+}
+
+void EngineMetaStore::NoteOpen(Ino ino, const Attr& attr) {
+  MutexLock lock(open_mutex_);
+  const auto [open, first] = open_files_.try_emplace(ino);
+  if (first) open->second.from_trash = IsTrash(attr.parent);
+  ++open->second.count;
+}
+
 Result<Attr> EngineMetaStore::Open(const Context& ctx, const Caller& caller, Ino ino,
                                    unsigned mask) {
   ASSIGN_OR_RETURN(Attr attr, GetAttr(ctx, ino));
@@ -17,10 +31,9 @@ Result<Attr> EngineMetaStore::Open(const Context& ctx, const Caller& caller, Ino
   if ((mask & kMayWrite) != 0) {
     RETURN_IF_ERROR(CheckWritable());
     if ((attr.flags & kFlagImmutable) != 0) return Fail(Code::kPermission, "the file is immutable");
-    if (IsTrash(attr.parent)) return Fail(Code::kPermission, "the file is in the trash");
+    if (IsThrownAway(ino, attr)) return Fail(Code::kPermission, "the file is in the trash");
   }
-  MutexLock lock(open_mutex_);
-  ++open_files_[ino];
+  NoteOpen(ino, attr);
   return attr;
 }
 
@@ -31,7 +44,7 @@ Result<void> EngineMetaStore::Close(const Context& ctx, Ino ino) {
     if (open == open_files_.end()) {
       return Fail(Code::kInvalid, "inode {} is not open", ToInt(ino));
     }
-    if (--open->second > 0) return {};
+    if (--open->second.count > 0) return {};
     open_files_.erase(open);
     if (sustained_.erase(ino) == 0) return {};
   }

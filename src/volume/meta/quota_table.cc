@@ -87,10 +87,12 @@ Result<void> QuotaTable::CheckVolume(const Context& ctx, std::int64_t space, std
   RETURN_IF_ERROR(RefreshIfOld(ctx));
   MutexLock lock(mutex_);
   if (Exceeds(static_cast<std::int64_t>(capacity_), usage_.space, space)) {
-    return Fail(Code::kNoSpace, "the volume is full: {} of {} bytes used", usage_.space, capacity_);
+    return Fail(Code::kNoSpace, "the volume is full: {} of {} bytes used, {} more are needed",
+                usage_.space, capacity_, space);
   }
   if (Exceeds(static_cast<std::int64_t>(inodes_), usage_.inodes, inodes)) {
-    return Fail(Code::kNoSpace, "the volume is full: {} of {} inodes used", usage_.inodes, inodes_);
+    return Fail(Code::kNoSpace, "the volume is full: {} of {} inodes used, {} more are needed",
+                usage_.inodes, inodes_, inodes);
   }
   return {};
 }
@@ -104,12 +106,12 @@ Result<void> QuotaTable::CheckDirectories(const Context&, std::span<const Ino> c
     if (found == quotas_.end()) continue;
     const DirQuota& quota = found->second;
     if (Exceeds(quota.max_space, quota.used_space, space)) {
-      return Fail(Code::kQuota, "quota of directory {}: {} of {} bytes used", ToInt(ino),
-                  quota.used_space, quota.max_space);
+      return Fail(Code::kQuota, "quota of directory {}: {} of {} bytes used, {} more are needed",
+                  ToInt(ino), quota.used_space, quota.max_space, space);
     }
     if (Exceeds(quota.max_inodes, quota.used_inodes, inodes)) {
-      return Fail(Code::kQuota, "quota of directory {}: {} of {} inodes used", ToInt(ino),
-                  quota.used_inodes, quota.max_inodes);
+      return Fail(Code::kQuota, "quota of directory {}: {} of {} inodes used, {} more are needed",
+                  ToInt(ino), quota.used_inodes, quota.max_inodes, inodes);
     }
   }
   return {};

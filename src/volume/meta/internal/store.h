@@ -195,6 +195,10 @@ class EngineMetaStore final : public MetaStore {
                                const Removal& removal, const Timestamp& now, bool keep_edge);
   // -- open.cc --
   bool IsOpen(Ino ino);
+  // Lies in the trash, and nobody here has had it open since before: removing an open file takes
+  // its name away and nothing else.
+  bool IsThrownAway(Ino ino, const Attr& attr);
+  void NoteOpen(Ino ino, const Attr& attr);
   // Ends the life of a file that only its open handles kept.
   Result<void> DeleteSustained(const Context& ctx, std::uint64_t sid, Ino ino);
 
@@ -237,7 +241,11 @@ class EngineMetaStore final : public MetaStore {
   std::uint64_t end_slice_ GUARDED_BY(ids_mutex_) = 0;
 
   Mutex open_mutex_;
-  std::unordered_map<Ino, std::uint32_t> open_files_ GUARDED_BY(open_mutex_);
+  struct OpenFile {
+    std::uint32_t count = 0;
+    bool from_trash = false;  // it lay in the trash already when it was opened
+  };
+  std::unordered_map<Ino, OpenFile> open_files_ GUARDED_BY(open_mutex_);
   std::unordered_set<Ino> sustained_ GUARDED_BY(open_mutex_);
 
   std::jthread heartbeat_;  // last: ends before what it uses
