@@ -16,6 +16,9 @@
 namespace paddleop::cmd {
 namespace {
 
+// In data-set mode: reads of cached blocks that threads of the session do by themselves.
+constexpr std::size_t kDiskReads = 16;
+
 std::string DefaultLog() {
   return ::geteuid() == 0 ? "/var/log/samplefs.log"
                           : GetEnv("HOME", "/tmp") + "/.samplefs/samplefs.log";
@@ -100,10 +103,12 @@ Result<fuse::MountOptions> MakeMountOptions(const MountFlags& flags,
   options.session.allow_other = flags.allow_other || ::geteuid() == 0;
   options.session.options = flags.kernel_options;
   const std::size_t cores = std::max(2U, std::thread::hardware_concurrency());
-  // In data-set mode no thread ever waits, so more than there are processors would only take turns.
-  const std::size_t threads = flags.read_only ? std::min<std::size_t>(cores, 8) : 64;
+  // In data-set mode so many threads never wait; others are there to read cached blocks from disks.
+  const std::size_t never_wait = std::min<std::size_t>(cores, 8);
+  const std::size_t threads = flags.read_only ? never_wait + kDiskReads : 64;
   options.session.max_threads =
       flags.threads > 0 ? static_cast<std::size_t>(flags.threads) : threads;
+  options.data_set.own_reads = std::max(options.session.max_threads, never_wait) - never_wait;
   options.session.idle_threads = std::min(options.session.max_threads, cores * 2);
   options.session.readahead_kib = 8192;
   auto& general = options.general;

@@ -29,10 +29,8 @@ std::string ErrorJson(const Status& error) {
 
 class Server final : public ControlServer {
  public:
-  explicit Server(std::string socket_path) : socket_path_(std::move(socket_path)) {}
   ~Server() override {
     if (server_) server_->Stop(std::chrono::milliseconds(500));
-    if (!socket_path_.empty()) ::unlink(socket_path_.c_str());
   }
 
   Result<void> Listen(net::HttpServerOptions options, HttpServer::Handler handler) {
@@ -45,7 +43,6 @@ class Server final : public ControlServer {
   }
 
  private:
-  const std::string socket_path_;
   std::unique_ptr<HttpServer> server_;
 };
 
@@ -113,6 +110,12 @@ Result<std::string> SocketOf(const std::string& mount_point) {
       return Fail(Code::kPermission,
                   "{}: only root and the user who mounted it may ask its process", mount_point);
     }
+    if (::geteuid() != 0) {
+      return Fail(Code::kUnavailable,
+                  "{}: no mount process of this user answers for it; ask as root or as who mounted "
+                  "it, and if the process has died, 'samplefs umount' takes the mount away",
+                  mount_point);
+    }
     return Fail(Code::kUnavailable,
                 "the process behind {} is gone; unmount it with 'samplefs umount'", mount_point);
   }
@@ -136,9 +139,9 @@ Result<std::unique_ptr<ControlServer>> ControlServer::Start(const std::string& s
                                                             MetricsRegistry& metrics,
                                                             const Logger& log) {
   RETURN_IF_ERROR(MakeDirectories(RuntimeDirectory(), 0700));
-  // The device number is ours now, so whoever left this socket is dead.
+  // The device number is ours now: whoever left this socket is dead, or about to end.
   ::unlink(socket_path.c_str());
-  auto server = std::make_unique<Server>(socket_path);
+  auto server = std::make_unique<Server>();
   RETURN_IF_ERROR(server->Listen({.unix_socket = socket_path, .log = &log},
                                  [hooks = std::move(hooks), &stats, &metrics](
                                      const Context& ctx, const ServerRequest& request) {
@@ -158,7 +161,7 @@ Result<std::unique_ptr<ControlServer>> StartMetricsServer(const std::string& add
       colon + 1 == address.size())
     return Fail(Code::kInvalid, "--metrics is \"{}\"; give HOST:PORT or :PORT", address);
   const std::string host = colon == 0 ? "0.0.0.0" : address.substr(0, colon);
-  auto server = std::make_unique<Server>("");
+  auto server = std::make_unique<Server>();
   RETURN_IF_ERROR(server->Listen({.address = host, .port = port, .log = &log},
                                  [&stats, &metrics](const Context&, const ServerRequest& request) {
                                    if (request.path == "/metrics")

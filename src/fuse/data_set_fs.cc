@@ -82,11 +82,10 @@ void OnForgetMulti(fuse_req_t request, std::size_t, fuse_forget_data*) { fuse_re
 
 void OnGetAttr(fuse_req_t request, fuse_ino_t ino, fuse_file_info*) {
   State& state = State::Of(request);
-  Call call(state.env, request, Op::kGetAttr, ino);
-  const DataSet::View tree = state.data.view();
-  const Tree::NodeIndex node = tree->Find(call.ino());
-  if (node == Tree::kNone) return call.Error(ESTALE);
-  call.Reply(Result<volume::Attr>(tree->attr(node)));
+  auto call = std::make_unique<Call>(state.env, request, Op::kGetAttr, ino);
+  const Ino file = call->ino();
+  state.data.GetAttr(
+      file, [call = std::move(call)](const Result<volume::Attr>& attr) { call->Reply(attr); });
 }
 
 void OnReadLink(fuse_req_t request, fuse_ino_t ino) {

@@ -24,14 +24,22 @@ volume::OpenFlags FlagsOf(const State& state, int flags) {
   out.write = access != O_RDONLY;
   // The kernel gathers partial pages, for which it reads through whichever handle it has.
   if (state.options.writeback_cache && out.write) out.read = true;
-  // O_APPEND is the kernel's business: it gives the offset, also for pages of a mapping.
+  // O_APPEND is a matter of each write: pages of a mapping have offsets all the same.
   out.truncate = (flags & O_TRUNC) != 0;
   return out;
+}
+
+// Whether a file would become larger than any may be.
+bool TooLarge(off_t offset, std::uint64_t size) {
+  return static_cast<std::uint64_t>(offset) > volume::kMaxFileSize ||
+         size > volume::kMaxFileSize - static_cast<std::uint64_t>(offset);
 }
 
 void ReplyOpened(State& state, Call& call, const volume::OpenedFile& opened, fuse_file_info file) {
   file.fh = static_cast<std::uint64_t>(opened.handle);
   file.keep_cache = state.versions.Unchanged(opened.entry.ino, opened.entry.attr) ? 1 : 0;
+  if (state.forget_attributes && state.told.Doubts(opened.entry.ino, opened.entry.attr.length))
+    state.forget_attributes(opened.entry.ino);
   // Nothing to flush when a file that was only read is closed.
   file.noflush = (file.flags & O_ACCMODE) == O_RDONLY ? 1 : 0;
   call.ReplyOpen(file);
@@ -80,8 +88,13 @@ void OnRead(fuse_req_t request, fuse_ino_t ino, std::size_t size, off_t offset,
   });
 }
 
-void Write(State& state, Call& call, Handle handle, std::uint64_t offset, std::string_view data) {
-  auto written = state.vfs.Write(Call::LastingContext(), handle, offset, AsBytes(data));
+void Write(State& state, Call& call, const fuse_file_info& file, std::uint64_t offset,
+           std::string_view data) {
+  // The kernel's offset is the end of the file as it knows it, which others may have moved.
+  const bool append = (file.flags & O_APPEND) != 0 && file.writepage == 0;
+  const Context ctx = Call::LastingContext();
+  auto written = append ? state.vfs.Append(ctx, HandleOf(file), AsBytes(data))
+                        : state.vfs.Write(ctx, HandleOf(file), offset, AsBytes(data));
   if (!written) return call.Error(written.error());
   state.stats.AddBytesWritten(data.size());
   call.ReplyWritten(data.size());
@@ -92,9 +105,10 @@ void OnWrite(fuse_req_t request, fuse_ino_t ino, const char* bytes, std::size_t 
   State& state = State::Of(request);
   auto call = std::make_unique<Call>(state.env, request, Op::kWrite, ino);
   call->Detail(",{},{}", size, offset);
+  if (TooLarge(offset, size)) return call->Error(EFBIG);
   // The bytes are ours only until we return: a write is done here. It waits only when the buffers
   // are full, for which the volume has a deadline.
-  Write(state, *call, HandleOf(*file), static_cast<std::uint64_t>(offset), {bytes, size});
+  Write(state, *call, *file, static_cast<std::uint64_t>(offset), {bytes, size});
 }
 
 void OnFlush(fuse_req_t request, fuse_ino_t ino, fuse_file_info* file) {
@@ -132,6 +146,7 @@ void OnFallocate(fuse_req_t request, fuse_ino_t ino, int mode, off_t offset, off
   State& state = State::Of(request);
   auto call = std::make_unique<Call>(state.env, request, Op::kFallocate, ino);
   call->Detail(",{},{},{}", mode, offset, length);
+  if (TooLarge(offset, static_cast<std::uint64_t>(length))) return call->Error(EFBIG);
   using volume::FallocateMode;
   FallocateMode kind;
   switch (mode) {

@@ -60,6 +60,7 @@ State::State(volume::Vfs& the_vfs, OpStats& the_stats, const Logger& the_log,
       log(the_log),
       options(the_options),
       ready(std::move(on_ready)),
+      told(options.attr_timeout),
       env{.stats = the_stats,
           .interrupts = interrupts,
           .stop = stop.get_token(),
@@ -68,7 +69,8 @@ State::State(volume::Vfs& the_vfs, OpStats& the_stats, const Logger& the_log,
                        .dir_entry = options.dir_entry_timeout,
                        .negative = options.negative_timeout},
           .inos = {.root = options.root},
-          .read_only = false},
+          .read_only = false,
+          .told = &told},
       pool({.name = "fuse-io", .threads = 32, .queue_limit = 4096}) {}
 
 State::~State() = default;
@@ -114,6 +116,10 @@ const fuse_lowlevel_ops& GeneralFs::Operations() {
 }
 
 void* GeneralFs::userdata() { return state_.get(); }
+
+void GeneralFs::OnStaleAttributes(std::function<void(volume::Ino)> forget) {
+  state_->forget_attributes = std::move(forget);
+}
 
 void GeneralFs::Cancel() { state_->stop.request_stop(); }
 void GeneralFs::Drain() { state_->pool.Stop(); }

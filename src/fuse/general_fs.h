@@ -38,6 +38,9 @@ class GeneralFs {
   // What the operations expect as userdata.
   void* userdata();
 
+  // How to make the kernel forget the attributes of a file that it takes to have another length.
+  // Before the first request.
+  void OnStaleAttributes(std::function<void(volume::Ino)> forget);
   // Breaks off what waits for something and may be broken off: the mount is going away.
   void Cancel();
   // Waits until everything handed to the pool is answered.

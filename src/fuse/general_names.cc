@@ -62,6 +62,7 @@ void OnSetAttr(fuse_req_t request, fuse_ino_t ino, struct stat* attr, int set, f
   const AttrChange change = ToChange(*attr, set);
   auto call = std::make_unique<Call>(state.env, request, Op::kSetAttr, ino);
   call->Detail(",0x{:x}", set);
+  if (change.length && *change.length > volume::kMaxFileSize) return call->Error(EFBIG);
   state.RunIo([&state, change, call = std::move(call)] {
     const bool setgid = change.mode && (*change.mode & S_ISGID) != 0;
     // Truncation commits what was written before: that is not broken off.

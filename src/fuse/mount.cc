@@ -75,6 +75,7 @@ Result<void> RunGeneral(const Context& ctx, volume::Volume& volume, const MountO
   GeneralFs fs(volume.vfs(), stats, log, options.general, std::move(ready));
   ASSIGN_OR_RETURN(auto session,
                    Session::Mount(GeneralFs::Operations(), fs.userdata(), options.session, log));
+  fs.OnStaleAttributes([&session](volume::Ino ino) { session->InvalidateAttributes(ino); });
   const MountStatus status(options, volume, nullptr, stats);
   ASSIGN_OR_RETURN(const Servers servers,
                    StartServers(ctx, options, *session,

@@ -31,6 +31,9 @@ void KeepComplaint(fuse_log_level, const char* format, va_list arguments) {
   while (last_complaint.ends_with('\n')) last_complaint.pop_back();
 }
 
+// How often somebody looks whether there are too many threads.
+constexpr std::chrono::seconds kLookInterval{1};
+
 // Interrupts a thread that waits for the kernel; does nothing else.
 constexpr int kWakeSignal = SIGUSR2;
 void OnWake(int) {}
@@ -181,7 +184,7 @@ class Session::State {
         error = got < 0 ? -got : 0;
         break;
       }
-      if (--idle_ == 0) Spawn();
+      if (NoteIdle(--idle_) == 0) Spawn();
       fuse_session_process_buf(session_, &buffer);
       // The answer to the first request, which is INIT, sets the kernel's default once more.
       if (!greeted_.exchange(true)) SetReadAhead();
@@ -200,8 +203,20 @@ class Session::State {
     ended_.notify_all();
   }
 
-  // True if the calling thread should end because enough others wait.
+  std::size_t NoteIdle(std::size_t idle) {
+    std::size_t least = least_idle_.load(std::memory_order_relaxed);
+    while (idle < least && !least_idle_.compare_exchange_weak(least, idle)) {
+    }
+    return idle;
+  }
+
+  // True if the calling thread should end: over a whole second more than enough others waited. A
+  // look at the moment alone would end threads that are started again with the next request.
   bool Superfluous(Worker* self) {
+    const auto now = std::chrono::steady_clock::now().time_since_epoch();
+    auto look = next_look_.load(std::memory_order_relaxed);
+    if (now < look || !next_look_.compare_exchange_strong(look, now + kLookInterval)) return false;
+    if (least_idle_.exchange(idle_) <= options_.idle_threads) return false;
     MutexLock lock(mutex_);
     if (running_ <= options_.idle_threads) return false;
     --running_;
@@ -224,7 +239,9 @@ class Session::State {
   std::optional<unsigned> minor_;  // of the mounted device
   std::atomic<bool> stopped_{false};
   std::atomic<bool> greeted_{false};
-  std::atomic<std::size_t> idle_{0};  // threads that wait for a request
+  std::atomic<std::size_t> idle_{0};        // threads that wait for a request
+  std::atomic<std::size_t> least_idle_{0};  // since the last look
+  std::atomic<std::chrono::steady_clock::duration> next_look_{};
   Mutex mutex_;
   CondVar ended_;
   std::size_t running_ GUARDED_BY(mutex_) = 0;
@@ -259,6 +276,10 @@ void Session::InvalidateEntry(volume::Ino parent, std::string_view name) {
 
 void Session::InvalidateInode(volume::Ino ino) {
   fuse_lowlevel_notify_inval_inode(state_->session(), ToInt(ino), 0, 0);
+}
+
+void Session::InvalidateAttributes(volume::Ino ino) {
+  fuse_lowlevel_notify_inval_inode(state_->session(), ToInt(ino), -1, 0);
 }
 
 }  // namespace paddleop::fuse

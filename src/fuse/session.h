@@ -22,7 +22,7 @@ struct SessionOptions {
   bool allow_other = false;
   std::vector<std::string> options;  // further options of the kernel and libfuse, as for -o
   // Threads that take requests: more are started, up to the maximum, while all are busy, and those
-  // above `idle_threads` end when they are not needed.
+  // above `idle_threads` end one by one when they have not been needed for a while.
   std::size_t max_threads = 2;
   std::size_t idle_threads = 2;
   // What the kernel may fetch ahead of a sequential reader; set where we may (root). 0 leaves it.
@@ -54,6 +54,8 @@ class Session {
   // wrong now. Never called from a thread that serves requests: the kernel may wait for one.
   void InvalidateEntry(volume::Ino parent, std::string_view name);
   void InvalidateInode(volume::Ino ino);
+  // Only what it remembers of attributes. From any thread: the kernel waits for nobody.
+  void InvalidateAttributes(volume::Ino ino);
 
   // Of the mounted device; nullopt if the mount table does not show it.
   std::optional<unsigned> device_minor() const;

@@ -138,6 +138,7 @@ TEST_P(DataSetMount, SeesChangesWhenRefreshed) {
   ASSERT_OK(WriteWhole(writer_->File("tmp"), "renamed over"));
   ASSERT_EQ(::rename(writer_->File("tmp").c_str(), writer_->File("d2/f08").c_str()), 0);
   ASSERT_EQ(::access(set_->File("d0/new").c_str(), F_OK), -1) << "a view does not change by itself";
+  const UniqueFd replaced(::open(set_->File("d2/f08").c_str(), O_RDONLY));
   EXPECT_EQ(*ReadWhole(set_->File("d2/f08")), Pattern(8'002, 208));
 
   auto refreshed = RunSamplefs({"refresh", set_->path(), "--json"});
@@ -147,6 +148,9 @@ TEST_P(DataSetMount, SeesChangesWhenRefreshed) {
   EXPECT_EQ(*ReadWhole(set_->File("d0/new")), "new file");
   EXPECT_EQ(*ReadWhole(set_->File("d0/f05")), "rewritten in place");
   EXPECT_EQ(*ReadWhole(set_->File("d2/f08")), "renamed over");
+  std::string old(8'002, '\0');
+  EXPECT_EQ(::pread(replaced.get(), old.data(), old.size(), 0), 8'002) << errno;
+  EXPECT_EQ(old, Pattern(8'002, 208)) << "who has the old one open has the old one";
   EXPECT_EQ(::access(set_->File("d1/f07").c_str(), F_OK), -1);
   EXPECT_EQ(ListNames(set_->File("d0")).size(), 26u);
   EXPECT_EQ(ListNames(set_->File("d1")).size(), 24u);

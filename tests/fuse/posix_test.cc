@@ -8,6 +8,7 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
+#include <map>
 #include <set>
 #include <thread>
 
@@ -19,30 +20,29 @@ namespace {
 
 class PosixTest : public ::testing::TestWithParam<Engine> {
  protected:
-  static void SetUpTestSuite() {}
+  struct Shared {
+    std::unique_ptr<TestVolume> volume;
+    std::unique_ptr<TestMount> mount;
+  };
 
   // One mount for all tests of an engine: each works in a directory of its own.
   void SetUp() override {
-    if (!shared_ || engine_ != GetParam()) {
-      TearDownTestSuite();
-      engine_ = GetParam();
-      auto volume = TestVolume::Make(engine_);
+    Shared& shared = shared_[GetParam()];
+    if (!shared.mount) {
+      auto volume = TestVolume::Make(GetParam());
       ASSERT_OK(volume);
-      volume_ = std::move(*volume);
-      auto mount = TestMount::Make(*volume_);
+      shared.volume = std::move(*volume);
+      auto mount = TestMount::Make(*shared.volume);
       ASSERT_OK(mount);
-      shared_ = std::move(*mount);
+      shared.mount = std::move(*mount);
     }
     const auto* info = ::testing::UnitTest::GetInstance()->current_test_info();
     std::string name = info->name();
     name = name.substr(0, name.find('/'));
-    dir_ = shared_->File(name);
+    dir_ = shared.mount->File(name);
     ASSERT_EQ(::mkdir(dir_.c_str(), 0755), 0);
   }
-  static void TearDownTestSuite() {
-    shared_.reset();
-    volume_.reset();
-  }
+  static void TearDownTestSuite() { shared_.clear(); }
 
   std::string File(std::string_view name) const { return dir_ + "/" + std::string(name); }
   static std::string Content(const std::string& path) {
@@ -51,14 +51,10 @@ class PosixTest : public ::testing::TestWithParam<Engine> {
   }
 
   std::string dir_;
-  static Engine engine_;
-  static std::unique_ptr<TestVolume> volume_;
-  static std::unique_ptr<TestMount> shared_;
+  static std::map<Engine, Shared> shared_;
 };
 
-Engine PosixTest::engine_ = Engine::kSqlite;
-std::unique_ptr<TestVolume> PosixTest::volume_;
-std::unique_ptr<TestMount> PosixTest::shared_;
+std::map<Engine, PosixTest::Shared> PosixTest::shared_;
 
 TEST_P(PosixTest, WritesAndReadsFilesOfManySizes) {
   for (const std::size_t size : {0U, 1U, 4095U, 4096U, 131'073U, 5'000'000U}) {
@@ -70,6 +66,19 @@ TEST_P(PosixTest, WritesAndReadsFilesOfManySizes) {
     ASSERT_EQ(::stat(path.c_str(), &status), 0);
     EXPECT_EQ(static_cast<std::size_t>(status.st_size), size);
   }
+}
+
+TEST_P(PosixTest, NoFileIsLargerThanTheLargest) {
+  ASSERT_OK(WriteWhole(File("f"), "data"));
+  constexpr off_t kTooFar = off_t{1} << 57;
+  const UniqueFd file(::open(File("f").c_str(), O_RDWR));
+  EXPECT_EQ(::ftruncate(file.get(), kTooFar + 1), -1);
+  EXPECT_EQ(errno, EFBIG);
+  EXPECT_EQ(::pwrite(file.get(), "x", 1, kTooFar), -1);
+  EXPECT_EQ(errno, EFBIG);
+  EXPECT_EQ(::fallocate(file.get(), 0, kTooFar, 1), -1);
+  EXPECT_EQ(errno, EFBIG);
+  EXPECT_EQ(Content(File("f")), "data");
 }
 
 TEST_P(PosixTest, RenameReplacesTheTarget) {
@@ -152,7 +161,7 @@ TEST_P(PosixTest, MapsFilesForReadingAndWriting) {
     ::munmap(map, content.size());
   }
   EXPECT_EQ(Content(File("m")).substr(100'000, 6), "mapped");
-  auto seen = volume_->Run("cat", {"/" + dir_.substr(dir_.rfind('/') + 1) + "/m"});
+  auto seen = shared_[GetParam()].volume->Run("cat", {"/" + dir_.substr(dir_.rfind('/') + 1) + "/m"});
   ASSERT_OK(seen);
   EXPECT_EQ(seen->substr(100'000, 6), "mapped") << "as another client sees it";
 }
@@ -253,6 +262,35 @@ TEST_P(PosixTest, PermissionsStickyAndSetgid) {
             0);
   ASSERT_EQ(::stat(File("suid").c_str(), &status), 0);
   EXPECT_EQ(status.st_mode & 07777, 0777u);
+  // So does emptying it.
+  ASSERT_EQ(::chmod(File("suid").c_str(), 06777), 0);
+  EXPECT_EQ(
+      As(1000, 1000, [&] { return ::open(File("suid").c_str(), O_WRONLY | O_TRUNC) >= 0 ? 0 : 1; }),
+      0);
+  ASSERT_EQ(::stat(File("suid").c_str(), &status), 0);
+  EXPECT_EQ(status.st_mode & 07777, 0777u);
+}
+
+TEST(Trash, TakesTheNameOfAnOpenFileAndNothingElse) {
+  auto volume = TestVolume::Make(Engine::kSqlite, {"--trash-days", "1"});
+  ASSERT_OK(volume);
+  auto mount = TestMount::Make(**volume);
+  ASSERT_OK(mount);
+  const std::string path = (*mount)->File("f");
+  ASSERT_OK(WriteWhole(path, Pattern(100'000, 1)));
+  const UniqueFd open(::open(path.c_str(), O_RDWR));
+  ASSERT_EQ(::unlink(path.c_str()), 0);
+  EXPECT_EQ(::ftruncate(open.get(), 50'000), 0) << errno;
+  EXPECT_EQ(::fallocate(open.get(), 0, 0, 60'000), 0) << errno;
+  EXPECT_EQ(::fchmod(open.get(), 0600), 0) << errno;
+  EXPECT_EQ(::futimens(open.get(), nullptr), 0) << errno;
+  const UniqueFd again(::open(fmt::format("/proc/self/fd/{}", open.get()).c_str(), O_RDWR));
+  EXPECT_TRUE(again.valid()) << errno;
+  EXPECT_EQ(::pwrite(again.get(), "x", 1, 0), 1);
+  struct stat status = {};
+  ASSERT_EQ(::fstat(open.get(), &status), 0);
+  EXPECT_EQ(status.st_size, 60'000);
+  EXPECT_EQ(status.st_mode & 07777, 0600u);
 }
 
 TEST_P(PosixTest, NamesOf255Bytes) {

@@ -155,6 +155,8 @@ fuse_entry_param Call::EntryParam(const volume::Entry& entry) const {
   out.ino = env_.inos.ToKernel(entry.ino);
   out.attr = ToStat(entry.ino, entry.attr);
   out.attr_timeout = env_.timeouts.attr;
+  if (env_.told != nullptr && entry.attr.type == FileType::kFile)
+    env_.told->Note(entry.ino, entry.attr.length);
   out.entry_timeout =
       entry.attr.type == FileType::kDirectory ? env_.timeouts.dir_entry : env_.timeouts.entry;
   return out;
@@ -180,6 +182,7 @@ void Call::Reply(const Result<volume::Attr>& attr) {
   if (!attr) return Error(attr.error());
   BeforeReply();
   const struct stat out = ToStat(ino(), *attr);
+  if (env_.told != nullptr && attr->type == FileType::kFile) env_.told->Note(ino(), attr->length);
   fuse_reply_attr(request_, &out, env_.timeouts.attr);
 }
 

@@ -9,6 +9,7 @@
 #include "base/context.h"
 #include "fuse/internal/fuse_api.h"
 #include "fuse/internal/interrupts.h"
+#include "fuse/internal/told_lengths.h"
 #include "fuse/op_stats.h"
 #include "volume/meta/meta_types.h"
 
@@ -40,6 +41,7 @@ struct CallEnvironment {
   Timeouts timeouts;
   InoMap inos;
   bool read_only = false;
+  ToldLengths* told = nullptr;  // learns what the kernel is told; may be null
 };
 
 // The errno for the kernel. It has checked the permission bits itself, so what is refused here is

@@ -56,6 +56,8 @@ class GeneralFs::State {
   std::function<void()> ready;
   std::stop_source stop;
   Interrupts interrupts;
+  ToldLengths told;
+  std::function<void(volume::Ino)> forget_attributes;  // makes the kernel ask again
   CallEnvironment env;
   KnownVersions versions;
   std::atomic<std::size_t> waiting{0};

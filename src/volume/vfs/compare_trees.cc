@@ -49,9 +49,13 @@ RefreshDone CompareTrees(const Tree& before, const Tree& after, ChangeListener& 
   for (NodeIndex a = 0; a < before.node_count(); ++a) {
     const Ino ino = before.ino(a);
     const NodeIndex b = after.Find(ino);
-    bool changed = b == Tree::kNone || before.attr(a) != after.attr(b);
-    if (b != Tree::kNone && before.type(a) == FileType::kDirectory &&
-        after.type(b) == FileType::kDirectory) {
+    if (b == Tree::kNone) {
+      // Its names have changed. Whoever has it open goes on with what the kernel knows of it.
+      ++done.inodes;
+      continue;
+    }
+    bool changed = before.attr(a) != after.attr(b);
+    if (before.type(a) == FileType::kDirectory && after.type(b) == FileType::kDirectory) {
       if (CompareNames(before, a, after, b, listener, done)) changed = true;
     } else if (!changed && before.type(a) == FileType::kFile && !SameData(before, a, after, b)) {
       // A compaction changes where the bytes are, not what they are; but a write within the

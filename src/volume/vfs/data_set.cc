@@ -47,6 +47,10 @@ struct Gather {
   DataSet::ReadDone done;
 };
 
+Status Gone(Ino ino) {
+  return Status(Code::kExpired, fmt::format("inode {} is no longer in the data set", ToInt(ino)));
+}
+
 }  // namespace
 
 class DataSet::State {
@@ -62,6 +66,7 @@ class DataSet::State {
         streams_(blocks.options().layout.block_size, options.max_readahead),
         async_(blocks, disk, metrics,
                {.disk_threads = options.disk_threads,
+                .own_reads = options.own_reads,
                 .fetch_threads = options.fetch_threads,
                 .recent_bytes = options.recent_bytes,
                 .timeout = options.io_timeout,
@@ -134,8 +139,7 @@ class DataSet::State {
   void Read(Ino ino, std::uint64_t offset, std::size_t size, ReadDone done) {
     const View tree = view();
     const Tree::NodeIndex node = tree->Find(ino);
-    if (node == Tree::kNone)
-      return done(Fail(Code::kExpired, "inode {} is no longer in the data set", ToInt(ino)));
+    if (node == Tree::kNone) return ReadRemoved(ino, offset, size, std::move(done));
     if (tree->type(node) != FileType::kFile)
       return done(Fail(Code::kIsDirectory, "inode {} is no file", ToInt(ino)));
     const std::uint64_t length = tree->length(node);
@@ -154,7 +158,8 @@ class DataSet::State {
     };
     if (pieces.size() == 1 && pieces[0].block.length != 0) {
       const Piece& piece = pieces[0];
-      return async_.Read(piece.block, piece.offset, piece.size, node, std::move(answer));
+      return async_.Read(piece.block, piece.offset, piece.size, node, /*may_wait=*/true,
+                         std::move(answer));
     }
     auto gather = std::make_shared<Gather>(count, pieces.size() + 1, std::move(answer));
     std::size_t at = 0;
@@ -162,7 +167,8 @@ class DataSet::State {
       if (piece.block.length == 0) {
         gather->left.fetch_sub(1);  // the buffer is zeros already
       } else {
-        async_.Read(piece.block, piece.offset, piece.size, node,
+        // The last one by ourselves, while others read those before it.
+        async_.Read(piece.block, piece.offset, piece.size, node, &piece == &pieces.back(),
                     [gather, at, n = piece.size](Result<std::span<const std::byte>> bytes) {
                       gather->Finish(at, n, std::move(bytes));
                     });
@@ -170,6 +176,28 @@ class DataSet::State {
       at += piece.size;
     }
     gather->Finish(0, 0, std::span<const std::byte>());
+  }
+
+  void GetAttr(Ino ino, AttrDone done) {
+    const View tree = view();
+    const Tree::NodeIndex node = tree->Find(ino);
+    if (node != Tree::kNone) return done(tree->attr(node));
+    async_.Run([this, ino, done = std::move(done)]() mutable {
+      auto attr = meta_.GetAttr(async_.Bounded(), ino);
+      if (!attr && IsNotFound(attr.error())) attr = std::unexpected(Gone(ino));
+      done(std::move(attr));
+    });
+  }
+
+  // Not in the view any more, but somebody has it open: the volume may still have it, in its trash
+  // or because others have it open, too.
+  void ReadRemoved(Ino ino, std::uint64_t offset, std::size_t size, ReadDone done) {
+    GetAttr(ino, [this, ino, offset, size, done = std::move(done)](Result<Attr> attr) mutable {
+      if (!attr) return done(std::unexpected(std::move(attr).error()));
+      if (attr->type != FileType::kFile) return done(std::unexpected(Gone(ino)));
+      if (offset >= attr->length || size == 0) return done(std::span<const std::byte>());
+      ReadAgain(ino, offset, std::min<std::uint64_t>(size, attr->length - offset), std::move(done));
+    });
   }
 
   // A block is gone: compaction or a writer may have replaced it. The volume knows.
@@ -293,6 +321,8 @@ void DataSet::ReadLink(Ino ino, TextDone done) {
     done(state->meta_.ReadLink(state->async_.Bounded(), ino));
   });
 }
+
+void DataSet::GetAttr(Ino ino, AttrDone done) { state_->GetAttr(ino, std::move(done)); }
 
 StatFs DataSet::GetStatFs() const {
   MutexLock lock(state_->mutex_);

@@ -19,7 +19,8 @@ namespace paddleop::volume {
 
 struct DataSetOptions {
   Ino root = kRootIno;
-  std::size_t disk_threads = 16;
+  std::size_t disk_threads = 8;
+  std::size_t own_reads = 0;  // callers of Read that may wait for a disk at the same time
   std::size_t fetch_threads = 12;
   std::uint64_t recent_bytes = 8ULL << 20;    // blocks just fetched that stay in memory
   std::uint64_t max_readahead = 32ULL << 20;  // ahead of sequential readers of big files
@@ -61,7 +62,7 @@ struct DataSetStatus {
 
 // A read-only view of a volume as of one moment, made for reading everything many times: the whole
 // tree is in memory, so names and attributes cost no round trip, and reads are answered by callback
-// so that no thread of the caller waits for a disk or the network.
+// so that no thread of the caller waits for the network, and at most `own_reads` for a disk.
 //
 // Thread-safe.
 class DataSet {
@@ -81,8 +82,13 @@ class DataSet {
   // The bytes, valid during the call only: fewer than asked for at the end of the file.
   using ReadDone = std::move_only_function<void(Result<std::span<const std::byte>>)>;
   // Called exactly once, possibly before Read returns. kExpired if the file, or its data, is gone
-  // from the volume; kUnavailable and kDeadline if the store did not answer in time.
+  // from the view and the volume; kUnavailable and kDeadline if the store did not answer in time.
   void Read(Ino ino, std::uint64_t offset, std::size_t size, ReadDone done);
+
+  // At once if it is in the view. Otherwise the volume is asked: somebody may have a file open that
+  // was removed or replaced since. kExpired if that has nothing, either.
+  using AttrDone = std::move_only_function<void(Result<Attr>)>;
+  void GetAttr(Ino ino, AttrDone done);
 
   using TextDone = std::move_only_function<void(Result<std::string>)>;
   void ReadLink(Ino ino, TextDone done);

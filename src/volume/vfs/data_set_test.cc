@@ -5,6 +5,7 @@
 #include <future>
 #include <random>
 #include <set>
+#include <thread>
 
 #include "base/bytes.h"
 #include "base/posix.h"
@@ -84,7 +85,7 @@ class DataSetTest : public ::testing::Test {
   }
 
   void Open(DataSetOptions options = {}) {
-    auto set = DataSet::Open(kCtx, *meta_, *blocks_, nullptr, metrics_, options);
+    auto set = DataSet::Open(kCtx, *meta_, *blocks_, disk_.get(), metrics_, options);
     ASSERT_OK(set);
     set_ = std::move(*set);
   }
@@ -119,8 +120,49 @@ class DataSetTest : public ::testing::Test {
   std::unique_ptr<MetaStore> meta_;
   std::unique_ptr<BlockStore> blocks_;
   std::unique_ptr<Vfs> vfs_;
+  std::unique_ptr<DiskCache> disk_;
   std::unique_ptr<DataSet> set_;
 };
+
+TEST_F(DataSetTest, SoManyCallersReadTheDiskThemselves) {
+  disk_ = *DiskCache::Open(kCtx,
+                           {.uuid = "00000000-0000-0000-0000-000000000001",
+                            .layout = {.block_size = kBlock},
+                            .directories = {{.path = dir_.File("cache"), .free_space_ratio = 0}}},
+                           log_, metrics_);
+  Import(2, 20, 3'000);
+  const std::string big = Content("big", 3 * kBlock);
+  Write("big", big);
+  const DataSetOptions options{.own_reads = 1, .recent_bytes = 0, .prefetch = false};
+  Open(options);
+  const auto all = [&] {
+    for (const char* name : {"p000-000", "p001-000"})
+      EXPECT_EQ(*Read(Find(name), 0, 3'000), Content(name, 3'000));
+    EXPECT_EQ(*Read(Find("big"), 0, big.size()), big) << "of several blocks";
+  };
+  all();
+  Open(options);  // the one before has brought everything to the disk when it ends
+  ASSERT_EQ(disk_->Usage().blocks, 5U);
+
+  const auto reader = std::this_thread::get_id();
+  const auto answered_by = [&](const char* name, const std::function<void()>& meanwhile) {
+    std::promise<std::thread::id> answer;
+    set_->Read(Find(name), 0, 10, [&](const Result<std::span<const std::byte>>& bytes) {
+      EXPECT_OK(bytes);
+      meanwhile();
+      answer.set_value(std::this_thread::get_id());
+    });
+    return answer.get_future().get();
+  };
+  EXPECT_EQ(answered_by("p000-001",
+                        [&] {
+                          EXPECT_NE(answered_by("p000-002", [] {}), reader)
+                              << "a second one at the same time is left to the pool";
+                        }),
+            reader);
+  EXPECT_EQ(answered_by("p001-001", [] {}), reader) << "and there is room again afterwards";
+  all();
+}
 
 TEST_F(DataSetTest, ReadsPackedFilesWithFewRequests) {
   Import(10, 20, 3'000);
@@ -230,8 +272,15 @@ TEST_F(DataSetTest, RefreshTellsExactlyWhatChanged) {
   EXPECT_TRUE(done->changed);
   EXPECT_EQ(seen.entries, (std::set<std::string>{"1/gone", "1/new", "1/replaced"}));
   EXPECT_TRUE(seen.inodes.contains(ToInt(changed)));
-  EXPECT_TRUE(seen.inodes.contains(ToInt(gone)));
-  EXPECT_TRUE(seen.inodes.contains(ToInt(replaced)));
+  // Whoever has these open goes on with what the kernel knows, and what the volume still has.
+  EXPECT_FALSE(seen.inodes.contains(ToInt(gone)));
+  EXPECT_FALSE(seen.inodes.contains(ToInt(replaced)));
+  EXPECT_EQ(*Read(gone, 0, 10), "1") << "from the trash";
+  EXPECT_EQ(*Read(replaced, 0, 10), "1");
+  EXPECT_EQ(*Read(replaced, 1, 10), "") << "its end";
+  std::promise<Result<Attr>> attr;
+  set_->GetAttr(gone, [&](Result<Attr> found) { attr.set_value(std::move(found)); });
+  EXPECT_EQ(attr.get_future().get()->length, 1u);
   EXPECT_TRUE(seen.inodes.contains(1)) << "the listing of the root";
   EXPECT_FALSE(seen.inodes.contains(ToInt(same)));
   EXPECT_EQ(*Read(changed, 0, 10), "22");

@@ -166,6 +166,25 @@ Result<std::uint64_t> Vfs::CopyRange(const Context& ctx, Ino from, std::uint64_t
   return copied;
 }
 
+Result<Attr> Vfs::CutOpened(const Context& ctx, const Caller& caller, Ino ino, const Attr& attr) {
+  AttrChange change;
+  if (attr.length > 0) change.length = 0;
+  // As a write does: who empties a program of another user does not inherit that user's rights.
+  const auto group = static_cast<std::uint16_t>((attr.mode & 00010) != 0 ? 02000 : 0);
+  const auto kept = static_cast<std::uint16_t>(attr.mode & ~(04000 | group));
+  if (caller.uid != 0 && kept != attr.mode) change.mode = kept;
+  if (!change.length && !change.mode) return attr;
+  Caller unchecked = caller;  // opening has checked what there is to check
+  unchecked.check_permissions = false;
+  auto cut = SetAttr(ctx, unchecked, ino, change);
+  if (cut) return cut;
+  if (auto closed = state_->meta_.Close(ctx, ino); !closed) {
+    state_->log_.Warn(ctx, "handle of a failed open remains",
+                      {{"error", closed.error().message()}});
+  }
+  return cut;
+}
+
 Result<OpenedFile> Vfs::Open(const Context& ctx, const Caller& caller, Ino ino, OpenFlags flags) {
   const Context bounded = state_->Bounded(ctx);
   // What this process wrote and has not committed must be seen by whoever opens the file now.
@@ -178,16 +197,8 @@ Result<OpenedFile> Vfs::Open(const Context& ctx, const Caller& caller, Ino ino, 
                ? Fail(Code::kIsDirectory, "inode {} is a directory", ToInt(ino))
                : Fail(Code::kInvalid, "inode {} is not a regular file", ToInt(ino));
   }
-  if (flags.truncate && flags.write && attr.length > 0) {
-    auto cut = SetAttr(bounded, caller, ino, {.length = 0});
-    if (!cut) {
-      if (auto closed = state_->meta_.Close(bounded, ino); !closed) {
-        state_->log_.Warn(ctx, "handle of a failed open remains",
-                          {{"error", closed.error().message()}});
-      }
-      return std::unexpected(std::move(cut).error());
-    }
-    attr = *cut;
+  if (flags.truncate && flags.write) {
+    ASSIGN_OR_RETURN(attr, CutOpened(bounded, caller, ino, attr));
   }
   return state_->Register(ino, attr, flags);
 }
@@ -199,15 +210,7 @@ Result<OpenedFile> Vfs::Create(const Context& ctx, const Caller& caller, Ino par
   ASSIGN_OR_RETURN(Entry entry,
                    state_->meta_.Create(bounded, caller, parent, name, mode, exclusive));
   if (flags.truncate && entry.attr.length > 0) {
-    auto cut = SetAttr(bounded, caller, entry.ino, {.length = 0});
-    if (!cut) {
-      if (auto closed = state_->meta_.Close(bounded, entry.ino); !closed) {
-        state_->log_.Warn(ctx, "handle of a failed open remains",
-                          {{"error", closed.error().message()}});
-      }
-      return std::unexpected(std::move(cut).error());
-    }
-    entry.attr = *cut;
+    ASSIGN_OR_RETURN(entry.attr, CutOpened(bounded, caller, entry.ino, entry.attr));
   }
   return state_->Register(entry.ino, entry.attr, flags);
 }
@@ -228,13 +231,23 @@ Result<std::size_t> Vfs::Read(const Context& ctx, Handle handle, std::uint64_t o
 
 Result<void> Vfs::Write(const Context& ctx, Handle handle, std::uint64_t offset,
                         std::span<const std::byte> data) {
+  return WriteOrAppend(ctx, handle, offset, data);
+}
+
+Result<void> Vfs::Append(const Context& ctx, Handle handle, std::span<const std::byte> data) {
+  return WriteOrAppend(ctx, handle, std::nullopt, data);
+}
+
+Result<void> Vfs::WriteOrAppend(const Context& ctx, Handle handle,
+                                std::optional<std::uint64_t> offset,
+                                std::span<const std::byte> data) {
   const Context bounded = state_->Bounded(ctx);
   ASSIGN_OR_RETURN(const auto open, state_->Get(handle));
   if (!open->flags.write) return Fail(Code::kInvalid, "the file is not open for writing");
   if (data.empty()) return {};
   FileWriter& writer = open->file->writer;
-  auto written =
-      open->flags.append ? writer.Append(bounded, data) : writer.Write(bounded, offset, data);
+  auto written = offset && !open->flags.append ? writer.Write(bounded, *offset, data)
+                                               : writer.Append(bounded, data);
   state_->flusher_.Wake();
   return written;
 }

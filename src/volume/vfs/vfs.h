@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -84,6 +85,8 @@ class Vfs {
   // All of it or an error. With `append` the offset is ignored.
   Result<void> Write(const Context& ctx, Handle handle, std::uint64_t offset,
                      std::span<const std::byte> data);
+  // At the end of the file, wherever that is when it is this write's turn.
+  Result<void> Append(const Context& ctx, Handle handle, std::span<const std::byte> data);
   // Everything written to the file so far, through any handle, is in the volume when it returns.
   Result<void> Flush(const Context& ctx, Handle handle);
   // Flushes and ends the handle, also when flushing fails.
@@ -92,6 +95,11 @@ class Vfs {
   Result<void> FlushAll(const Context& ctx);
 
  private:
+  Result<void> WriteOrAppend(const Context& ctx, Handle handle, std::optional<std::uint64_t> offset,
+                             std::span<const std::byte> data);
+  // Empties a file that was just opened for it; closes it if that fails.
+  Result<Attr> CutOpened(const Context& ctx, const Caller& caller, Ino ino, const Attr& attr);
+
   class State;
   std::unique_ptr<State> state_;
 };

@@ -85,7 +85,7 @@ AsyncBlocks::Content AsyncBlocks::FindInMemory(const BlockId& block, Waiter* wai
 }
 
 void AsyncBlocks::Read(const BlockId& block, std::uint32_t offset, std::uint32_t size,
-                       std::uint64_t hint, Done done) {
+                       std::uint64_t hint, bool may_wait, Done done) {
   ledger_.Read(block);
   Waiter waiter{offset, size, std::move(done)};
   bool queued = false;
@@ -96,6 +96,12 @@ void AsyncBlocks::Read(const BlockId& block, std::uint32_t offset, std::uint32_t
   }
   if (queued) return;
   if (disk_ == nullptr) return StartFetch(block, hint, std::move(waiter));
+  if (may_wait && own_reads_.fetch_add(1) < options_.own_reads) {
+    ReadFromDisk(block, hint, std::move(waiter));
+    own_reads_.fetch_sub(1);
+    return;
+  }
+  if (may_wait) own_reads_.fetch_sub(1);
   auto shared = std::make_shared<Waiter>(std::move(waiter));
   if (!disk_pool_.TrySubmit(
           [this, block, hint, shared] { ReadFromDisk(block, hint, std::move(*shared)); })) {

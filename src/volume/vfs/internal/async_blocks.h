@@ -20,16 +20,18 @@
 namespace paddleop::volume {
 
 struct AsyncBlocksOptions {
-  std::size_t disk_threads = 16;             // reads of cached blocks at the same time
+  std::size_t disk_threads = 8;              // of the pool that reads cached blocks
+  std::size_t own_reads = 0;                 // callers that may read cached blocks by themselves
   std::size_t fetch_threads = 12;            // blocks under way from the store
   std::uint64_t recent_bytes = 16ULL << 20;  // blocks just fetched stay in memory
   std::chrono::milliseconds timeout{60'000};
   int retries = 0;  // of a fetch that somebody waits for; 0: as long as the timeout lasts
 };
 
-// Reads parts of blocks without making the caller wait: at once if the block is in memory, else by
-// a pool that reads the disk cache, else by one that fetches the whole block from the store, once,
-// whoever waits for it. A reader that waits for a block holds no thread.
+// Reads parts of blocks: at once if the block is in memory, else from the disk cache, else by a
+// pool that fetches the whole block from the store, once, whoever waits for it. Nobody waits for
+// the store. A bounded number of callers read the disk by themselves, which saves handing the read
+// to another thread and waking that; beyond them a pool does it, and the caller goes on.
 //
 // Thread-safe. The answer may come before Read returns, and comes exactly once, also at the end
 // (kCancelled).
@@ -45,8 +47,9 @@ class AsyncBlocks {
               const AsyncBlocksOptions& options, OnMiss on_miss);
   ~AsyncBlocks();
 
+  // `may_wait` lets this caller be one of those who read the disk by themselves.
   void Read(const BlockId& block, std::uint32_t offset, std::uint32_t size, std::uint64_t hint,
-            Done done);
+            bool may_wait, Done done);
   // Fetches the block if it is nowhere near. Drops the wish when much is under way.
   void Prefetch(const BlockId& block);
   // How many blocks to fetch ahead after a miss now.
@@ -97,6 +100,7 @@ class AsyncBlocks {
   MetricsRegistry::Counter* bytes_[3];
   MetricsRegistry::Counter& fetch_errors_;
   std::stop_source stop_;
+  std::atomic<std::size_t> own_reads_{0};  // under way
 
   Mutex mutex_;
   std::map<BlockId, std::shared_ptr<Pending>> pending_ GUARDED_BY(mutex_);
