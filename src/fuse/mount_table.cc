@@ -47,6 +47,18 @@ bool ParseDevice(std::string_view text, MountEntry& entry) {
   return number(text.substr(0, colon), entry.major) && number(text.substr(colon + 1), entry.minor);
 }
 
+// Of the kernel's options of a FUSE mount.
+std::optional<uid_t> UserOf(std::string_view options) {
+  constexpr std::string_view kName = "user_id=";
+  const auto at = options.find(kName);
+  if (at == std::string_view::npos) return std::nullopt;
+  uid_t user = 0;
+  const char* const begin = options.data() + at + kName.size();
+  if (std::from_chars(begin, options.data() + options.size(), user).ec != std::errc())
+    return std::nullopt;
+  return user;
+}
+
 // Runs fusermount3, the setuid helper that unmounts for users.
 int RunHelper(const std::string& directory, bool lazy) {
   const pid_t pid = ::fork();
@@ -115,6 +127,7 @@ Result<std::vector<MountEntry>> ParseMountInfo(std::string_view text) {
     entry.type = words[dash + 1];
     entry.source = UnescapeMountPath(words[dash + 2]);
     entry.read_only = HasOption(words[5], "ro");
+    if (dash + 3 < words.size()) entry.user = UserOf(words[dash + 3]);
     entries.push_back(std::move(entry));
   }
   return entries;
@@ -182,6 +195,8 @@ Result<void> Unmount(const Context& ctx, const std::string& directory,
     return Fail(Code::kInvalid, "what is mounted at {} is not ours ({}); use umount", directory,
                 mount->type);
   }
+  if (::geteuid() != 0 && mount->user && *mount->user != ::geteuid())
+    return std::unexpected(UnmountFailed(EPERM, directory));
   if (options.force) {
     RETURN_IF_ERROR(DetachMount(directory));
     AbortConnection(mount->minor);

@@ -2,6 +2,8 @@
 // nothing waits for one that hangs.
 #pragma once
 
+#include <sys/types.h>
+
 #include <chrono>
 #include <optional>
 #include <string>
@@ -22,6 +24,7 @@ struct MountEntry {
   bool read_only = false;
   unsigned major = 0;  // of the device; unique among all mounted file systems
   unsigned minor = 0;
+  std::optional<uid_t> user = {};  // who mounted it, of those file systems that say so
 };
 
 // Reads the text of /proc/self/mountinfo; kCorrupt names a line that is not as proc(5) says.
@@ -47,7 +50,7 @@ struct UnmountOptions {
   std::chrono::milliseconds timeout{20'000};
 };
 
-// Unmounts a file system of ours. kUnavailable if it is in use (and not `force`), kDeadline if the
+// Unmounts a file system of ours. kPermission if another user mounted it, kUnavailable if it is in use (and not `force`), kDeadline if the
 // kernel waits for a process that does not answer.
 Result<void> Unmount(const Context& ctx, const std::string& directory,
                      const UnmountOptions& options);

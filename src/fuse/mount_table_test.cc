@@ -13,7 +13,7 @@ TEST(ParseMountInfo, ReadsPointTypeSourceAndDevice) {
   auto entries = ParseMountInfo(
       "22 1 254:0 / / rw,relatime - ext4 /dev/vda rw\n"
       "90 22 0:52 / /mnt/with\\040blank ro,nosuid shared:1 master:2 - fuse.samplefs "
-      "SampleFS:a\\134b ro,user_id=0\n");
+      "SampleFS:a\\134b ro,user_id=1000,group_id=7\n");
   ASSERT_OK(entries);
   ASSERT_EQ(entries->size(), 2u);
   EXPECT_EQ((*entries)[0].mount_point, "/");
@@ -24,6 +24,8 @@ TEST(ParseMountInfo, ReadsPointTypeSourceAndDevice) {
   EXPECT_EQ((*entries)[1].source, "SampleFS:a\\b");
   EXPECT_EQ((*entries)[1].minor, 52u);
   EXPECT_TRUE((*entries)[1].read_only);
+  EXPECT_FALSE((*entries)[0].user.has_value());
+  EXPECT_EQ((*entries)[1].user, uid_t{1000});
 }
 
 TEST(ParseMountInfo, RefusesWhatIsNoMountTable) {

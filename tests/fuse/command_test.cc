@@ -55,10 +55,31 @@ TEST(MountCommand, SaysInOneLineWhatIsWrong) {
   ExpectLine({"refresh", "/proc"}, 1, {"no mount point"});
 }
 
+// As somebody who is not root and has mounted nothing.
+Result<ProcessResult> RunAsNobody(const std::vector<std::string>& args) {
+  std::vector<std::string> argv = {"setpriv", "--reuid=65534", "--regid=65534", "--clear-groups",
+                                   BinDir() + "/samplefs"};
+  argv.insert(argv.end(), args.begin(), args.end());
+  return RunProcess(argv, {"ASAN_OPTIONS=detect_leaks=0"});
+}
+
+TEST(MountCommand, OthersAreToldWhoMayAskAndUnmount) {
+  auto volume = TestVolume::Make(Engine::kSqlite);
+  ASSERT_OK(volume);
+  auto mount = TestMount::Make(**volume);
+  ASSERT_OK(mount);
+  for (const char* command : {"status", "umount"}) {
+    auto result = RunAsNobody({command, (*mount)->path()});
+    ASSERT_OK(result);
+    EXPECT_EQ(result->exit_code, 1) << command;
+    EXPECT_NE(result->err.find("root"), std::string::npos) << command << ": " << result->err;
+    EXPECT_EQ(result->err.find("in use"), std::string::npos) << command << ": " << result->err;
+  }
+  EXPECT_OK((*mount)->Status());
+}
+
 TEST(MountCommand, WithoutTheDeviceItSaysWhatToDo) {
-  auto result = RunProcess({"setpriv", "--reuid=65534", "--regid=65534", "--clear-groups",
-                            BinDir() + "/samplefs", "mount", "sqlite3:///x.db", "/mnt"},
-                           {"ASAN_OPTIONS=detect_leaks=0"});
+  auto result = RunAsNobody({"mount", "sqlite3:///x.db", "/mnt"});
   ASSERT_OK(result);
   EXPECT_EQ(result->exit_code, 1);
   EXPECT_NE(result->err.find("/dev/fuse"), std::string::npos) << result->err;

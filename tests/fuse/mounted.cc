@@ -42,8 +42,12 @@ Result<std::unique_ptr<TestVolume>> TestVolume::Make(
   } else {
     volume->url_ = "sqlite3://" + volume->dir_.File("meta.db");
   }
-  std::vector<std::string> options = {"test", "--trash-days", "0"};
-  if (std::ranges::find(format_options, "--storage") == format_options.end())
+  std::vector<std::string> options = {"test"};
+  const auto given = [&](const char* option) {
+    return std::ranges::find(format_options, option) != format_options.end();
+  };
+  if (!given("--trash-days")) options.insert(options.end(), {"--trash-days", "0"});
+  if (!given("--storage"))
     options.insert(options.end(), {"--storage", "file", "--bucket", volume->objects()});
   options.insert(options.end(), format_options.begin(), format_options.end());
   ASSIGN_OR_RETURN([[maybe_unused]] const std::string out, volume->Run("format", options));
@@ -100,7 +104,8 @@ TestMount::~TestMount() {
 Result<nlohmann::json> TestMount::Status() const {
   ASSIGN_OR_RETURN(const ProcessResult result, RunSamplefs({"status", path_, "--json"}));
   if (result.exit_code != 0)
-    return Fail(Code::kInternal, "status ended with {}: {}", result.exit_code, result.err);
+    return Fail(Code::kInternal, "status ended with {}: {}{}", result.exit_code, result.out,
+                result.err);
   auto json = nlohmann::json::parse(result.out, nullptr, false);
   if (json.is_discarded()) return Fail(Code::kCorrupt, "status printed {}", result.out);
   return json;
