@@ -7,6 +7,7 @@
 
 #include "base/crypto.h"
 #include "base/mutex.h"
+#include "base/scheduling.h"
 #include "base/thread_pool.h"
 #include "volume/data/internal/import_commit.h"
 #include "volume/data/internal/import_journal.h"
@@ -202,6 +203,7 @@ ImportReport Import(const Context& ctx, Volume& volume, const Source& source,
   bool done = false;
   std::jthread worker([&] {
     SetThreadName("import");
+    SetThreadBatch();  // as everything that it starts
     Work(state);
     MutexLock lock(mutex);
     done = true;

@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "base/mutex.h"
+#include "base/scheduling.h"
 #include "base/thread_pool.h"
 
 namespace paddleop::volume::data {
@@ -34,6 +35,7 @@ class Runner {
       for (std::size_t i = 0; i < running_; ++i) {
         workers.emplace_back([this] {
           SetThreadName("warmup");
+          SetThreadBatch();
           Work();
         });
       }
