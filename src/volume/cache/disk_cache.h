@@ -51,17 +51,18 @@ class BlockFile {
   virtual bool direct() const = 0;
   virtual std::uint32_t length() const = 0;
 
-  // What to read so that Verify can check all of [offset, offset + size): wider until every 32 KiB
-  // piece it touches was verified once by this process, then as asked. If direct(), always whole
-  // 4 KiB pages, the last of which may reach past the block and even the file.
+  // What to read so that Verify can check all of [offset, offset + size): wider until every piece
+  // it touches (of 8 KiB, or 32 KiB where the file has no finer checksums) was verified once by
+  // this process, then as asked. If direct(), always whole 4 KiB pages, the last of which may reach
+  // past the block and even the file.
   struct Span {
     std::uint32_t offset = 0;
     std::uint32_t size = 0;
   };
   virtual Span ToRead(std::uint32_t offset, std::uint32_t size) const = 0;
   // Checks bytes read at `offset`, which ToRead named; what lies past the block is passed over.
-  // False: they are not what was stored. The
-  // file has then been removed, with a warning and a metric, and the block must be read elsewhere.
+  // False: they cannot be trusted. A file that is damaged for sure has been removed, with a warning
+  // and a metric; otherwise Read may still be able to tell. If it cannot, read the block elsewhere.
   virtual bool Verify(std::uint32_t offset, std::span<const std::byte> bytes) = 0;
   // Reads and verifies.
   virtual bool Read(std::uint32_t offset, std::span<std::byte> out) = 0;

@@ -7,13 +7,22 @@ namespace paddleop::volume {
 
 std::string CacheFilePath(std::string_view block_key) { return fmt::format("raw/{}", block_key); }
 
-std::string CacheTrailer(std::string_view block) {
-  std::string trailer;
-  ByteWriter out(trailer);
-  for (std::size_t at = 0; at < block.size(); at += kCacheChecksumSpan) {
-    out.U32(Crc32c(block.substr(at, kCacheChecksumSpan)));
-  }
-  return trailer;
+namespace {
+
+std::string ChecksumsOf(std::string_view block, std::size_t span) {
+  std::string checksums;
+  ByteWriter out(checksums);
+  for (std::size_t at = 0; at < block.size(); at += span) out.U32(Crc32c(block.substr(at, span)));
+  return checksums;
+}
+
+}  // namespace
+
+std::string CacheTrailer(std::string_view block) { return ChecksumsOf(block, kCacheChecksumSpan); }
+
+std::string FineChecksums(std::string_view block) {
+  if (block.size() < kMinFineBlock || block.size() > kMaxFineBlock) return "";
+  return ChecksumsOf(block, kFineChecksumSpan);
 }
 
 Result<void> VerifyCacheTrailer(std::string_view block, std::string_view trailer) {

@@ -17,6 +17,7 @@ namespace paddleop::volume::cache {
 namespace {
 
 constexpr std::uint32_t kPiece = kCacheChecksumSpan;
+constexpr std::uint32_t kFine = kFineChecksumSpan;
 constexpr std::uint32_t kAlign = 4096;
 
 constexpr std::uint32_t PieceCount(std::uint32_t length) { return (length + kPiece - 1) / kPiece; }
@@ -26,21 +27,19 @@ constexpr std::size_t kKeptBuffer = 1U << 20;
 
 }  // namespace
 
-VerifiedPieces::VerifiedPieces(std::uint32_t pieces) : words_((pieces + 63) / 64) {}
+VerifiedPieces::VerifiedPieces(std::uint32_t length)
+    : words_((std::uint64_t{length} + 64 * kFine - 1) / (64 * kFine)) {}
 
-bool VerifiedPieces::Test(std::uint32_t piece) const {
-  return (words_[piece / 64].load(std::memory_order_acquire) >> (piece % 64) & 1) != 0;
-}
-
-bool VerifiedPieces::TestAll(std::uint32_t first, std::uint32_t last) const {
-  for (std::uint32_t piece = first; piece <= last; ++piece) {
-    if (!Test(piece)) return false;
+bool VerifiedPieces::Test(std::uint64_t begin, std::uint64_t end) const {
+  for (std::uint64_t step = begin / kFine; step * kFine < end; ++step) {
+    if ((words_[step / 64].load(std::memory_order_acquire) >> (step % 64) & 1) == 0) return false;
   }
   return true;
 }
 
-void VerifiedPieces::Set(std::uint32_t piece) {
-  words_[piece / 64].fetch_or(1ULL << (piece % 64), std::memory_order_release);
+void VerifiedPieces::Set(std::uint64_t begin, std::uint64_t end) {
+  for (std::uint64_t step = begin / kFine; step * kFine < end; ++step)
+    words_[step / 64].fetch_or(1ULL << (step % 64), std::memory_order_release);
 }
 
 std::shared_ptr<VerifiedPieces> VerifiedTable::Find(const BlockId& block, std::uint64_t inode,
@@ -56,7 +55,7 @@ std::shared_ptr<VerifiedPieces> VerifiedTable::Find(const BlockId& block, std::u
   if (!entry.pieces || entry.inode != inode || entry.written != written) {
     entry = {.inode = inode,
              .written = written,
-             .pieces = std::make_shared<VerifiedPieces>(PieceCount(block.length))};
+             .pieces = std::make_shared<VerifiedPieces>(block.length)};
   }
   return entry.pieces;
 }
@@ -78,12 +77,14 @@ std::byte* AlignedBuffer::Get(std::size_t size) {
 }
 
 OpenBlock::OpenBlock(UniqueFd fd, bool direct, const BlockId& block, std::uint64_t stored,
-                     ChecksumLevel level, std::shared_ptr<VerifiedPieces> verified,
-                     OnCorrupt on_corrupt, OnError on_error)
+                     std::vector<std::uint32_t> fine, ChecksumLevel level,
+                     std::shared_ptr<VerifiedPieces> verified, OnCorrupt on_corrupt,
+                     OnError on_error)
     : fd_(std::move(fd)),
       direct_(direct),
       block_(block),
       has_checksums_(stored > block.length && level != ChecksumLevel::kNone),
+      fine_(std::move(fine)),
       level_(level),
       verified_(std::move(verified)),
       on_corrupt_(std::move(on_corrupt)),
@@ -97,11 +98,12 @@ bool OpenBlock::Unlinked() const {
 BlockFile::Span OpenBlock::ToRead(std::uint32_t offset, std::uint32_t size) const {
   if (size == 0) return {offset, 0};
   std::uint32_t begin = offset, end = offset + size;
-  const bool check = has_checksums_ && level_ == ChecksumLevel::kExtend &&
-                     !verified_->TestAll(offset / kPiece, (offset + size - 1) / kPiece);
+  const bool check =
+      has_checksums_ && level_ == ChecksumLevel::kExtend && !verified_->Test(begin, end);
   if (check) {
-    begin = begin / kPiece * kPiece;
-    end = std::min(block_.length, (end + kPiece - 1) / kPiece * kPiece);
+    const std::uint32_t step = UsesFine() ? kFine : kPiece;
+    begin = begin / step * step;
+    end = std::min(block_.length, (end + step - 1) / step * step);
   }
   if (direct_) {
     begin = begin / kAlign * kAlign;
@@ -159,27 +161,36 @@ bool OpenBlock::VerifyParts(std::uint32_t offset,
       if (inside == parts[part].size()) ++part, inside = 0;
     }
   };
-  const std::uint32_t first = (offset + kPiece - 1) / kPiece;
-  if (std::uint64_t{first} * kPiece >= end) return true;
-  skip(std::uint64_t{first} * kPiece - offset, [](auto) {});
-  for (std::uint32_t piece = first; std::uint64_t{piece} * kPiece < end; ++piece) {
-    const std::uint64_t begin = std::uint64_t{piece} * kPiece;
-    const std::uint64_t stop = std::min<std::uint64_t>(begin + kPiece, block_.length);
+  // What was read says which of the two it was read for, whatever has been found out since.
+  const bool coarse =
+      fine_.empty() || (offset % kPiece == 0 && (end % kPiece == 0 || end == block_.length));
+  const std::uint32_t step = coarse ? kPiece : kFine;
+  const std::uint32_t first = (offset + step - 1) / step;
+  if (std::uint64_t{first} * step >= end) return true;
+  skip(std::uint64_t{first} * step - offset, [](auto) {});
+  for (std::uint32_t piece = first; std::uint64_t{piece} * step < end; ++piece) {
+    const std::uint64_t begin = std::uint64_t{piece} * step;
+    const std::uint64_t stop = std::min<std::uint64_t>(begin + step, block_.length);
     if (stop > end) break;  // the read covers only a part of this piece
-    if (verified_->Test(piece)) {
+    if (verified_->Test(begin, stop)) {
       skip(stop - begin, [](auto) {});
       continue;
     }
-    if (!LoadChecksums()) return false;
+    if (coarse && !LoadChecksums()) return false;
     std::uint32_t crc = 0;
     skip(stop - begin, [&](std::span<const std::byte> bytes) { crc = Crc32c(AsText(bytes), crc); });
-    bool right = false;
-    {
+    if (!coarse && crc != fine_[piece]) {
+      // Either may be damaged; the next read is checked with what the file itself holds.
+      fine_good_ = false;
+      return false;
+    }
+    bool right = true;
+    if (coarse) {
       MutexLock lock(mutex_);
       right = crc == checksums_[piece];
     }
     if (!right) return Corrupt(fmt::format("the checksum of its 32 KiB piece {} differs", piece));
-    verified_->Set(piece);
+    verified_->Set(begin, stop);
   }
   return true;
 }
@@ -219,11 +230,17 @@ bool OpenBlock::ReadAligned(const Span& span, std::uint32_t offset, std::span<st
   return true;
 }
 
+bool OpenBlock::ReadSpan(std::uint32_t offset, std::span<std::byte> out) {
+  const Span span = ToRead(offset, static_cast<std::uint32_t>(out.size()));
+  return direct_ ? ReadAligned(span, offset, out) : ReadPlain(span, offset, out);
+}
+
 bool OpenBlock::Read(std::uint32_t offset, std::span<std::byte> out) {
   if (std::uint64_t{offset} + out.size() > block_.length) return false;
   if (out.empty()) return true;
-  const Span span = ToRead(offset, static_cast<std::uint32_t>(out.size()));
-  return direct_ ? ReadAligned(span, offset, out) : ReadPlain(span, offset, out);
+  const bool fine = UsesFine();
+  if (ReadSpan(offset, out)) return true;
+  return fine && !UsesFine() && good() && ReadSpan(offset, out);
 }
 
 }  // namespace paddleop::volume::cache

@@ -17,13 +17,15 @@
 
 namespace paddleop::volume::cache {
 
-// Which 32 KiB pieces of a file this process has verified. Bits are only ever set.
+// Which bytes of a block's file this process has verified, in steps of 8 KiB. They only ever become
+// more.
 class VerifiedPieces {
  public:
-  explicit VerifiedPieces(std::uint32_t pieces);
-  bool Test(std::uint32_t piece) const;
-  bool TestAll(std::uint32_t first, std::uint32_t last) const;
-  void Set(std::uint32_t piece);
+  explicit VerifiedPieces(std::uint32_t length);
+  // Of [begin, end).
+  bool Test(std::uint64_t begin, std::uint64_t end) const;
+  // `begin` and `end` are multiples of 8 KiB, or the block's end.
+  void Set(std::uint64_t begin, std::uint64_t end);
 
  private:
   std::vector<std::atomic<std::uint64_t>> words_;
@@ -62,10 +64,10 @@ class OpenBlock final : public BlockFile {
   using OnError = std::function<void(int error)>;
 
   // `stored` is the file's size; it has been checked to hold the block and, if there are any, all
-  // of its checksums.
+  // of its checksums. `fine` are those of every 8 KiB, or none.
   OpenBlock(UniqueFd fd, bool direct, const BlockId& block, std::uint64_t stored,
-            ChecksumLevel level, std::shared_ptr<VerifiedPieces> verified, OnCorrupt on_corrupt,
-            OnError on_error);
+            std::vector<std::uint32_t> fine, ChecksumLevel level,
+            std::shared_ptr<VerifiedPieces> verified, OnCorrupt on_corrupt, OnError on_error);
 
   int fd() const override { return fd_.get(); }
   bool direct() const override { return direct_; }
@@ -82,6 +84,8 @@ class OpenBlock final : public BlockFile {
  private:
   bool VerifyParts(std::uint32_t offset, std::span<const std::span<const std::byte>> parts);
   bool LoadChecksums();
+  bool UsesFine() const { return !fine_.empty() && fine_good_.load(std::memory_order_relaxed); }
+  bool ReadSpan(std::uint32_t offset, std::span<std::byte> out);
   bool ReadPlain(const Span& span, std::uint32_t offset, std::span<std::byte> out);
   bool ReadAligned(const Span& span, std::uint32_t offset, std::span<std::byte> out);
   bool ReadFailed(ssize_t got);
@@ -91,11 +95,14 @@ class OpenBlock final : public BlockFile {
   const bool direct_;
   const BlockId block_;
   const bool has_checksums_;
+  const std::vector<std::uint32_t> fine_;
   const ChecksumLevel level_;
   const std::shared_ptr<VerifiedPieces> verified_;
   const OnCorrupt on_corrupt_;
   const OnError on_error_;
   std::atomic<bool> good_ = true;
+  std::atomic<bool> fine_good_ =
+      true;  // false: one differed; those in the file decide from then on
   Mutex mutex_;
   std::vector<std::uint32_t> checksums_ GUARDED_BY(mutex_);  // read when first needed, then kept
 };

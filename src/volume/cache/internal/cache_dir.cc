@@ -5,8 +5,10 @@
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <cstdio>
 
@@ -78,6 +80,19 @@ Result<void> WriteContent(int fd, std::span<const std::byte> plain, bool direct)
     if (::fcntl(fd, F_SETFL, 0) != 0) return ErrnoFail("leave direct writing");
   }
   return WriteAll(fd, AsText(plain.subspan(done)));
+}
+
+// The finer checksums of an open block's file; empty if it has none, or not as many as it should.
+std::vector<std::uint32_t> LoadFine(int fd, std::uint32_t length) {
+  if (length < kMinFineBlock || length > kMaxFineBlock) return {};
+  std::array<char, 4 * kMaxFineBlock / kFineChecksumSpan> value;
+  const ssize_t got = ::fgetxattr(fd, kFineChecksumXattr, value.data(), value.size());
+  const std::size_t count = (length + kFineChecksumSpan - 1) / kFineChecksumSpan;
+  if (got != static_cast<ssize_t>(4 * count)) return {};
+  ByteReader reader(std::string_view(value.data(), 4 * count));
+  std::vector<std::uint32_t> fine(count);
+  for (std::uint32_t& checksum : fine) checksum = reader.U32();
+  return fine;
 }
 
 // A cache directory of a volume given as if it could hold several: the user means its parent.
@@ -199,8 +214,12 @@ std::shared_ptr<OpenBlock> CacheDir::OpenWhole(const BlockId& block) {
   }
   auto verified = env_.verified.Find(block, info.st_ino,
                                      info.st_mtim.tv_sec * 1'000'000'000 + info.st_mtim.tv_nsec);
+  std::vector<std::uint32_t> fine;
+  if (env_.options.checksum == ChecksumLevel::kExtend && stored > block.length)
+    fine = LoadFine(fd.get(), block.length);
   return std::make_shared<OpenBlock>(
-      std::move(fd), direct, block, stored, env_.options.checksum, std::move(verified),
+      std::move(fd), direct, block, stored, std::move(fine), env_.options.checksum,
+      std::move(verified),
       [this](const BlockId& damaged, const std::string& why) { Damaged(damaged, false, why); },
       [this, path](int error) { Failed("read", path, error); });
 }
@@ -241,8 +260,12 @@ Result<std::string> CacheDir::WriteTemporary(const BlockId& block,
     return std::unexpected(ErrnoStatus(error, "create " + path));
   }
   Result<void> written = WriteContent(fd.get(), plain, env_.options.direct_reads);
-  if (written && env_.options.checksum != ChecksumLevel::kNone)
+  if (written && env_.options.checksum != ChecksumLevel::kNone) {
     written = WriteAll(fd.get(), CacheTrailer(AsText(plain)));
+    // Not every file system keeps them: those in the file are all that is needed.
+    if (const std::string fine = FineChecksums(AsText(plain)); written && !fine.empty())
+      ::fsetxattr(fd.get(), kFineChecksumXattr, fine.data(), fine.size(), 0);
+  }
   if (!written) {
     ::unlink(path.c_str());
     Failed("write", path, ToErrno(written.error().code()));
