@@ -66,6 +66,10 @@ RefreshDone CompareTrees(const Tree& before, const Tree& after, ChangeListener& 
     listener.OnInodeChanged(ino);
     ++done.inodes;
   }
+  for (NodeIndex b = 0; b < after.node_count(); ++b) {
+    // It may have been in an earlier state, and somebody may have it open since then.
+    if (before.Find(after.ino(b)) == Tree::kNone) listener.OnInodeChanged(after.ino(b));
+  }
   done.changed = done.entries > 0 || done.inodes > 0;
   return done;
 }

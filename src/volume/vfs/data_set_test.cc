@@ -287,6 +287,25 @@ TEST_F(DataSetTest, RefreshTellsExactlyWhatChanged) {
   EXPECT_FALSE(*set_->IsStale(kCtx));
 }
 
+TEST_F(DataSetTest, AFileThatComesBackHasChanged) {
+  const auto directory = meta_->Mkdir(kCtx, Caller{}, kRootIno, "set", 0755);
+  ASSERT_OK(directory);
+  const Ino file = Write("f", "1");
+  const auto move = [&](Ino from, Ino to) {
+    ASSERT_OK(meta_->Rename(kCtx, Caller{}, from, "f", to, "f", RenameMode::kReplace));
+  };
+  move(kRootIno, directory->ino);
+  Open({.root = directory->ino});
+  move(directory->ino, kRootIno);
+  Recorder gone, back;
+  ASSERT_OK(set_->Refresh(kCtx, gone));
+  EXPECT_FALSE(gone.inodes.contains(ToInt(file))) << "who has it open reads on";
+  Write("f", "22");
+  move(kRootIno, directory->ino);
+  ASSERT_OK(set_->Refresh(kCtx, back));
+  EXPECT_TRUE(back.inodes.contains(ToInt(file))) << "the kernel may hold pages from before";
+}
+
 TEST_F(DataSetTest, PrefetchBacksOffWhenItIsWasted) {
   Import(60, 2, 30'000);
   // Room for two blocks: what is fetched ahead of random readers leaves unread.
