@@ -50,8 +50,8 @@ struct UnmountOptions {
   std::chrono::milliseconds timeout{20'000};
 };
 
-// Unmounts a file system of ours. kPermission if another user mounted it, kUnavailable if it is in use (and not `force`), kDeadline if the
-// kernel waits for a process that does not answer.
+// Unmounts a file system of ours. kPermission if another user mounted it, kUnavailable if it is in
+// use (and not `force`), kDeadline if the kernel waits for a process that does not answer.
 Result<void> Unmount(const Context& ctx, const std::string& directory,
                      const UnmountOptions& options);
 

@@ -161,7 +161,8 @@ TEST_P(PosixTest, MapsFilesForReadingAndWriting) {
     ::munmap(map, content.size());
   }
   EXPECT_EQ(Content(File("m")).substr(100'000, 6), "mapped");
-  auto seen = shared_[GetParam()].volume->Run("cat", {"/" + dir_.substr(dir_.rfind('/') + 1) + "/m"});
+  auto seen =
+      shared_[GetParam()].volume->Run("cat", {"/" + dir_.substr(dir_.rfind('/') + 1) + "/m"});
   ASSERT_OK(seen);
   EXPECT_EQ(seen->substr(100'000, 6), "mapped") << "as another client sees it";
 }

@@ -32,7 +32,8 @@ struct ListenSocket {
 // listens on any more is replaced.
 Result<ListenSocket> OpenListenSocket(const HttpServerOptions& options);
 
-// Removes the name of a unix socket that is still open, unless another server has put its own there.
+// Removes the name of a unix socket that is still open, unless another server has put its own
+// there.
 void RemoveUnixSocket(const std::string& path, const FileIdentity& file);
 
 // "127.0.0.1:8080", "[::1]:8080" or "unix" for an accepted socket's address.

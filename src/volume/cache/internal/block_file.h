@@ -101,8 +101,8 @@ class OpenBlock final : public BlockFile {
   const OnCorrupt on_corrupt_;
   const OnError on_error_;
   std::atomic<bool> good_ = true;
-  std::atomic<bool> fine_good_ =
-      true;  // false: one differed; those in the file decide from then on
+  // False: one of `fine_` differed; from then on those in the file decide.
+  std::atomic<bool> fine_good_ = true;
   Mutex mutex_;
   std::vector<std::uint32_t> checksums_ GUARDED_BY(mutex_);  // read when first needed, then kept
 };
