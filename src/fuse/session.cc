@@ -1,10 +1,10 @@
 #include "fuse/session.h"
 
 #include <fcntl.h>
-#include <signal.h>
 #include <unistd.h>
 
 #include <atomic>
+#include <csignal>
 #include <cstdarg>
 #include <list>
 #include <optional>

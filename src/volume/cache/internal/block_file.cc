@@ -18,6 +18,7 @@ namespace {
 
 constexpr std::uint32_t kPiece = kCacheChecksumSpan;
 constexpr std::uint32_t kFine = kFineChecksumSpan;
+constexpr std::uint64_t kBytesPerWord = std::uint64_t{64} * kFine;  // of verified steps
 constexpr std::uint32_t kAlign = 4096;
 
 constexpr std::uint32_t PieceCount(std::uint32_t length) { return (length + kPiece - 1) / kPiece; }
@@ -28,7 +29,7 @@ constexpr std::size_t kKeptBuffer = 1U << 20;
 }  // namespace
 
 VerifiedPieces::VerifiedPieces(std::uint32_t length)
-    : words_((std::uint64_t{length} + 64 * kFine - 1) / (64 * kFine)) {}
+    : words_((length + kBytesPerWord - 1) / kBytesPerWord) {}
 
 bool VerifiedPieces::Test(std::uint64_t begin, std::uint64_t end) const {
   for (std::uint64_t step = begin / kFine; step * kFine < end; ++step) {
