@@ -240,7 +240,9 @@ std::vector<Result<void>> Committer::CheckUnchanged(const Context& ctx,
     if (same && now->size == item.size) return {};
     return Fail(Code::kConflict, "it has changed since; import it again");
   };
-  std::vector<Result<void>> checked(deletions.size());
+  // What was not looked at stays, whatever the reason.
+  std::vector<Result<void>> checked(deletions.size(),
+                                    Fail(Code::kInternal, "it was not looked at again"));
   ThreadPool pool(
       {.name = "import-check", .threads = kCheckThreads, .queue_limit = checked.size()});
   for (std::size_t i = 0; i < checked.size(); ++i) {
