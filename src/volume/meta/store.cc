@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "volume/format/reserved_names.h"
 #include "volume/meta/redis/redis_engine.h"
 #include "volume/meta/sqlite/sqlite_engine.h"
 
@@ -67,13 +68,8 @@ std::unexpected<Status> NoInode(Ino ino) {
 
 Result<void> CheckNewName(Ino parent, std::string_view name) {
   RETURN_IF_ERROR(ValidateName(name));
-  if (parent != kRootIno) return {};
-  for (const std::string_view reserved :
-       {kTrashName, std::string_view(".accesslog"), std::string_view(".stats"),
-        std::string_view(".config"), std::string_view(".control")}) {
-    if (name == reserved) return Fail(Code::kPermission, "'{}' is reserved in the root", name);
-  }
-  return {};
+  if (parent != kRootIno || !IsReservedInRoot(name)) return {};
+  return Fail(Code::kPermission, "'{}' is reserved in the root", name);
 }
 
 EngineMetaStore::EngineMetaStore(std::unique_ptr<MetaEngine> engine, const MetaOptions& options)
