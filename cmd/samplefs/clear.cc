@@ -24,7 +24,7 @@ Result<volume::DiskCache::Removed> Clear(Tool& tool, volume::Volume& volume,
   if (flags.paths.empty()) return volume.disk_cache()->ClearAll(tool.ctx());
   ASSIGN_OR_RETURN(auto warmup,
                    volume::data::LoadWarmup(tool.ctx(), volume, {.paths = flags.paths}));
-  return volume::data::EvictPlanned(tool.ctx(), volume, warmup.plan);
+  return volume::data::EvictPlanned(tool.ctx(), volume, warmup.plan, {});
 }
 
 int RunClear(Tool& tool, const ClearFlags& flags) {

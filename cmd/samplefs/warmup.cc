@@ -67,6 +67,7 @@ Result<data::WarmupSelection> Selection(const WarmupFlags& flags) {
   if (flags.check && flags.evict) {
     return paddleop::Fail(Code::kInvalid, "--check and --evict: give one of them");
   }
+  if (!flags.plan.empty()) RETURN_IF_ERROR(volume::ValidatePlan(flags.plan));
   RETURN_IF_ERROR(selection.Validate());
   return selection;
 }
@@ -98,7 +99,7 @@ class ProgressOutput {
 
   nlohmann::json Json(const data::WarmupProgress& progress, std::string_view state) const {
     nlohmann::json json = {{"state", state},
-                           {"files", {{"total", progress.files}}},
+                           {"files", {{"total", progress.files}, {"done", progress.done_files}}},
                            {"blocks",
                             {{"total", progress.blocks},
                              {"done", progress.done_blocks},
@@ -110,7 +111,8 @@ class ProgressOutput {
                              {"cached", progress.cached_bytes},
                              {"fetched", progress.fetched_bytes}}},
                            {"percent", Share(progress) * 100},
-                           {"bytesPerSecond", Rate(progress)},
+                           {"filesPerSecond", PerSecond(progress.done_files)},
+                           {"bytesPerSecond", PerSecond(progress.fetched_bytes)},
                            {"elapsedSeconds", Elapsed()},
                            {"etaSeconds", nullptr}};
     if (const auto left = Left(progress)) json["etaSeconds"] = *left;
@@ -123,8 +125,8 @@ class ProgressOutput {
     if (progress.bytes == 0) return 1;
     return static_cast<double>(progress.done_bytes) / static_cast<double>(progress.bytes);
   }
-  double Rate(const data::WarmupProgress& progress) const {
-    return Elapsed() > 0 ? static_cast<double>(progress.fetched_bytes) / Elapsed() : 0;
+  double PerSecond(std::uint64_t count) const {
+    return Elapsed() > 0 ? static_cast<double>(count) / Elapsed() : 0;
   }
   std::optional<double> Left(const data::WarmupProgress& progress) const {
     const std::uint64_t done = progress.done_bytes - progress.cached_bytes;
@@ -133,10 +135,13 @@ class ProgressOutput {
            static_cast<double>(progress.bytes - progress.done_bytes);
   }
   std::string Line(const data::WarmupProgress& progress) const {
-    std::string line = fmt::format("{} of {}, {} of {} blocks, {}/s",
-                                   FormatSize(progress.done_bytes), FormatSize(progress.bytes),
-                                   FormatCount(progress.done_blocks), FormatCount(progress.blocks),
-                                   FormatSize(static_cast<std::uint64_t>(Rate(progress))));
+    const auto whole = [&](std::uint64_t count) {
+      return static_cast<std::uint64_t>(PerSecond(count));
+    };
+    std::string line = fmt::format(
+        "{} of {} files, {} of {}, {} files/s, {}/s", FormatCount(progress.done_files),
+        FormatCount(progress.files), FormatSize(progress.done_bytes), FormatSize(progress.bytes),
+        FormatCount(whole(progress.done_files)), FormatSize(whole(progress.fetched_bytes)));
     if (const auto left = Left(progress)) line += fmt::format(", {:.0f} s left", *left);
     if (progress.failed_blocks > 0)
       line += fmt::format(", {} failed", FormatCount(progress.failed_blocks));
@@ -210,7 +215,7 @@ int Check(Tool& tool, volume::Volume& volume, const data::Warmup& warmup,
 
 int Evict(Tool& tool, volume::Volume& volume, const data::Warmup& warmup,
           const WarmupFlags& flags) {
-  auto removed = data::EvictPlanned(tool.ctx(), volume, warmup.plan);
+  auto removed = data::EvictPlanned(tool.ctx(), volume, warmup.plan, flags.plan);
   if (!removed) return tool.Fail(removed.error());
   if (tool.json)
     tool.PrintJson({{"blocks", removed->blocks}, {"bytes", removed->bytes}});
@@ -295,7 +300,8 @@ void AddWarmup(Command& program, Tool& tool) {
   command.AddFlag("--drop-last", &flags->drop_last, "the sampler drops a short last batch");
   command.AddOption("--epoch", &flags->epoch, "the epoch that is read, if the sampler shuffles");
   command.AddFlag("--check", &flags->check, "only show how much of it is cached");
-  command.AddFlag("--evict", &flags->evict, "remove it from the cache instead");
+  command.AddFlag("--evict", &flags->evict,
+                  "remove it from the cache instead, unless other plans have pinned it");
   command.AddOption("--plan", &flags->plan,
                     "name of the pins, as `clear --plan` takes them away; empty: do not pin");
   command.AddOption("--report", &flags->report, "write failed files to this file, as JSON lines");

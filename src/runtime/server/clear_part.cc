@@ -46,7 +46,7 @@ Result<std::string> RunClearPart(const Context& ctx, const PartTools& tools,
     api::ProgressCount bytes{.total = static_cast<std::int64_t>(plan.cache_bytes)};
     for (const auto& planned : plan.blocks) {
       RETURN_IF_ERROR(ctx.Check());
-      ASSIGN_OR_RETURN(const auto one, cache.Clear(ctx, planned.block));
+      ASSIGN_OR_RETURN(const auto one, cache.Clear(ctx, planned.block, {}));
       removed.blocks += one.blocks;
       removed.bytes += one.bytes;
       bytes.done += planned.planned;

@@ -104,7 +104,7 @@ class Directories final : public DiskCache {
   }
 
   void Remove(const BlockId& block) override {
-    if (auto removed = Clear(Context::Background(), block); !removed) {
+    if (auto removed = Clear(Context::Background(), block, {}); !removed) {
       log_.Warn(
           Context::Background(), "cached block could not be removed",
           {{"block", BlockKey(options_.layout, block)}, {"error", removed.error().message()}});
@@ -164,7 +164,7 @@ class Directories final : public DiskCache {
   }
 
   Result<bool> Pin(const BlockId& block, std::string_view plan) override {
-    RETURN_IF_ERROR(cache::ValidatePlan(plan));
+    RETURN_IF_ERROR(ValidatePlan(plan));
     for (CacheDir* dir : InOrder(block)) {
       ASSIGN_OR_RETURN(const bool pinned, dir->Pin(block, plan));
       if (pinned) return true;
@@ -180,14 +180,14 @@ class Directories final : public DiskCache {
   }
 
   Result<Removed> Unpin(const Context& ctx, std::string_view plan) override {
-    RETURN_IF_ERROR(cache::ValidatePlan(plan));
+    RETURN_IF_ERROR(ValidatePlan(plan));
     return InAll([&](CacheDir& dir) { return dir.Unpin(ctx, plan); });
   }
 
-  Result<Removed> Clear(const Context&, const BlockId& block) override {
+  Result<Removed> Clear(const Context&, const BlockId& block, std::string_view plan) override {
     Forget(block);
     verified_.Forget(block);
-    return InAll([&](CacheDir& dir) { return dir.Clear(block); });
+    return InAll([&](CacheDir& dir) { return dir.Clear(block, plan); });
   }
 
   Result<Removed> ClearAll(const Context& ctx) override {
@@ -347,14 +347,16 @@ class Directories final : public DiskCache {
   template <class PutFn>
   Result<void> Keep(const Context& ctx, const BlockId& block, std::string_view plan,
                     std::uint64_t bytes, PutFn put) {
-    if (!plan.empty()) RETURN_IF_ERROR(cache::ValidatePlan(plan));
+    if (!plan.empty()) RETURN_IF_ERROR(ValidatePlan(plan));
     std::string reasons;
+    bool full = true;
     // First where there is room, then where room can be made.
     for (const bool make_room : {false, true}) {
       for (CacheDir* dir : InOrder(block)) {
         RETURN_IF_ERROR(ctx.Check());
         if (make_room && !dir->MakeRoom(ctx, bytes)) continue;
         if (auto kept = put(*dir); !kept) {
+          full = full && kept.error().code() == Code::kNoSpace;
           if (!make_room) reasons += (reasons.empty() ? "" : "; ") + kept.error().message();
           continue;
         }
@@ -364,8 +366,8 @@ class Directories final : public DiskCache {
       }
     }
     metrics_.refused.Increment();
-    return Fail(Code::kNoSpace, "the cache has no room for block {}: {}",
-                BlockKey(options_.layout, block),
+    return Fail(full ? Code::kNoSpace : Code::kUnavailable,
+                "the cache has no room for block {}: {}", BlockKey(options_.layout, block),
                 reasons.empty() ? "no directory is in use" : reasons);
   }
 

@@ -68,6 +68,9 @@ class BlockFile {
   virtual bool Read(std::uint32_t offset, std::span<std::byte> out) = 0;
 };
 
+// kInvalid if it cannot name a plan: 1 to 128 letters, digits, '-', '_' and '.', no '.' first.
+Result<void> ValidatePlan(std::string_view plan);
+
 // State of one directory, from counters: costs the same whatever is in it.
 struct CacheDirectoryStatus {
   CacheDirectory directory;
@@ -133,8 +136,8 @@ class DiskCache : public CacheStore {
   // -- Keeping --
 
   // Keeps the block and, if `plan` is not empty, pins it for that plan; waits for eviction where
-  // Put would refuse. kNoSpace: only pinned blocks are left to evict, or every disk is full or out.
-  // A plan's name has 1 to 128 letters, digits, '-', '_' and '.', and begins with none of '.'.
+  // Put would refuse. kNoSpace: only pinned blocks are left to evict, or every disk is full.
+  // kUnavailable: a directory is out of use, which may pass.
   virtual Result<void> Store(const Context& ctx, const BlockId& block,
                              std::span<const std::byte> plain, std::string_view plan) = 0;
   // The same for bytes [offset, offset + data.size()) of a block. Whole 4 KiB pages are kept (and
@@ -157,8 +160,10 @@ class DiskCache : public CacheStore {
   };
   // Takes the pins of the plan away; the blocks stay until their room is needed.
   virtual Result<Removed> Unpin(const Context& ctx, std::string_view plan) = 0;
-  // Removes a block with all its pins.
-  virtual Result<Removed> Clear(const Context& ctx, const BlockId& block) = 0;
+  // Removes a block with all its pins; if `plan` is not empty only that plan's pin, and the block
+  // unless others have pinned it.
+  virtual Result<Removed> Clear(const Context& ctx, const BlockId& block,
+                                std::string_view plan) = 0;
   // Removes every block, range and pin of this volume.
   virtual Result<Removed> ClearAll(const Context& ctx) = 0;
   virtual Result<std::vector<std::string>> Plans() = 0;

@@ -57,6 +57,15 @@ TEST_F(DiskCacheFault, ADamagedFileIsAWarningAMetricAndAMiss) {
   EXPECT_EQ(Metric("paddleop_cache_corrupt_total"), 2);
 }
 
+// A container that is killed and started again has the same process number as before.
+TEST_F(DiskCacheFault, FilesThatAKilledProcessWasWritingAreInNobodysWay) {
+  auto cache = Open();
+  for (int i = 0; i < 3; ++i)
+    ASSERT_OK(WriteFileAtomic(fmt::format("{}/.samplefs.tmp/{}-{}", Root(), ::getpid(), i), "old"));
+  for (std::uint64_t i = 1; i <= 3; ++i) EXPECT_TRUE(Put(*cache, Block(i)));
+  EXPECT_TRUE(cache->Status()[0].usable);
+}
+
 TEST_F(DiskCacheFault, TruncatedFilesAndWrongChecksumsAreMisses) {
   auto cache = Open();
   for (std::uint64_t i = 1; i <= 4; ++i) ASSERT_TRUE(Put(*cache, Block(i)));

@@ -225,7 +225,7 @@ TEST_F(DiskCacheTest, ClearingRemovesBlocksRangesAndPins) {
   for (std::uint64_t i = 1; i <= 3; ++i) ASSERT_OK(Store(*cache, Block(i), "p"));
   ASSERT_OK(cache->StoreRange(ctx_, Block(4), 0, AsBytes(Content(Block(4))).first(8192), "p"));
   EXPECT_TRUE(Holds(*cache, Block(2)));
-  auto one = cache->Clear(ctx_, Block(2));
+  auto one = cache->Clear(ctx_, Block(2), {});
   ASSERT_OK(one);
   EXPECT_EQ(one->blocks, 1u);
   EXPECT_EQ(Read(*cache, Block(2), 0, 1), "miss");

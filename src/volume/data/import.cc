@@ -75,13 +75,30 @@ Result<bool> LiesIn(const Context& ctx, MetaStore& meta, Ino directory, Ino abov
               kMaxDepth);
 }
 
+// The directory of the volume that the source is, if it is one: named by the volume's URL, or by a
+// path below a mount of it. Numbers alone tell little of the latter, but numbers and times to the
+// nanosecond do.
+Result<std::optional<Ino>> SourceDirectory(const Context& ctx, Volume& volume,
+                                           const Source& source) {
+  if (source.volume && source.volume->uuid == volume.setting().uuid)
+    return source.volume->directory;
+  if (!source.mounted) return std::nullopt;
+  auto attr = volume.meta().GetAttr(ctx, source.mounted->directory);
+  if (!attr && IsNotFound(attr.error())) return std::nullopt;
+  if (!attr) return std::unexpected(std::move(attr).error());
+  const bool same = attr->type == FileType::kDirectory && attr->mtime == source.mounted->mtime &&
+                    attr->ctime == source.mounted->ctime;
+  return same ? std::optional(source.mounted->directory) : std::nullopt;
+}
+
 // A directory of the volume is no source for itself or what lies in it: files would be compared
 // with themselves, and --delete-src or --delete-dst would delete the only copy.
 Result<void> CheckApart(const Context& ctx, Volume& volume, const Source& source,
                         const ImportOptions& options) {
-  if (!source.volume || source.volume->uuid != volume.setting().uuid) return {};
+  ASSIGN_OR_RETURN(const std::optional<Ino> found, SourceDirectory(ctx, volume, source));
+  if (!found) return {};
   MetaStore& meta = volume.meta();
-  const Ino from = source.volume->directory;
+  const Ino from = *found;
   Ino to = kRootIno;  // the destination, or the last directory above it that there is
   bool there = true;
   for (const auto part : std::views::split(options.to, '/')) {

@@ -57,6 +57,10 @@ struct ImportOptions {
   // left; in a directory of the volume's UUID. Empty: nothing is noted, and only gc finds it.
   std::string journal_dir = {};
 
+  // A file that takes longer than this to store is looked at again before it appears: garbage
+  // collectors take objects that nothing has referred to for an hour for leaked.
+  std::chrono::seconds recheck_after{45 * 60};
+
   std::chrono::milliseconds progress_interval{1'000};
   // Called from the thread that called Import, and once more at the end.
   std::function<void(const ImportProgress&)> on_progress = {};
@@ -86,7 +90,7 @@ struct ImportReport {
 // slices of one block, uploads, commits many files at a time. A file appears with all its data or
 // not at all. Stopped at any moment, the next run goes on from what is in the volume.
 //
-// Memory: `buffer_bytes`, 16 KiB for each of `threads`, and records of at most 20,000 files on
+// Memory: `buffer_bytes`, 16 KiB for each of `threads`, and records of at most 60,000 files on
 // their way, whatever the number of files; with delete_dst 8 bytes for each entry of the directory
 // at hand and those above it.
 //

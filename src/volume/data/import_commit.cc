@@ -253,13 +253,23 @@ std::vector<Result<void>> Committer::CheckUnchanged(const Context& ctx,
 }
 
 void Committer::FlushSourceDeletions(bool all) {
-  std::vector<SourceDeletion> deletions;
-  {
-    MutexLock lock(mutex_);
-    if (delete_from_source_.empty()) return;
-    if (!all && delete_from_source_.size() < kDeleteBatch) return;
-    deletions = std::exchange(delete_from_source_, {});
+  for (;;) {
+    std::vector<SourceDeletion> deletions;
+    {
+      MutexLock lock(mutex_);
+      const std::size_t waiting = delete_from_source_.size();
+      if (waiting < (all ? 1 : kDeleteBatch)) return;
+      const auto end = delete_from_source_.begin() +
+                       static_cast<std::ptrdiff_t>(std::min(waiting, kDeleteBatch));
+      deletions.assign(std::make_move_iterator(delete_from_source_.begin()),
+                       std::make_move_iterator(end));
+      delete_from_source_.erase(delete_from_source_.begin(), end);
+    }
+    DeleteBatch(deletions);
   }
+}
+
+void Committer::DeleteBatch(const std::vector<SourceDeletion>& deletions) {
   const Context ctx = Context::Background().WithTimeout(kCommitTimeout);
   const auto fail = [&](const ImportItem& item, const Status& error) {
     state_.FileFailed(item, error.Wrap("copied, but not deleted from the source"));

@@ -4,6 +4,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <thread>
+
 #include "volume/data/import.h"
 #include "volume/data/testing/import_fixture.h"
 #include "volume/object/forwarding_store.h"
@@ -153,6 +155,96 @@ TEST_F(ImportDeleteTest, AFileThatBecameADirectoryIsReplaced) {
   EXPECT_EQ(VolumeFiles().size(), 3u);
   options_.dry = false;
   RunWell();
+  ExpectSame();
+}
+
+TEST_F(ImportDeleteTest, WhatMustStayInTheVolumeIsNamedAndNothingElseStays) {
+  Put("a", "x");
+  RunWell();
+  const auto make = [&](Ino parent, const char* name) {
+    auto made = volume_->meta().Mknod(kCtx, {}, parent, name, FileType::kFile, 0644, 0);
+    EXPECT_OK(made);
+    return made->ino;
+  };
+  const Ino fixed = make(kRootIno, "fixed");
+  auto tree = volume_->meta().Mkdir(kCtx, {}, kRootIno, "tree", 0755);
+  ASSERT_OK(tree);
+  const Ino below = make(tree->ino, "fixed");
+  make(kRootIno, "gone");
+  for (const Ino ino : {fixed, below})
+    ASSERT_OK(volume_->meta().SetAttr(kCtx, {}, ino, {.flags = kFlagImmutable}));
+  Put("z/new", "x");
+  options_.delete_dst = true;
+  std::map<std::string, std::string> reasons;
+  options_.on_failure = [&](const FileFailure& failure) {
+    reasons[failure.key] = failure.error.message();
+  };
+  for (const bool all : {true, false}) {
+    SCOPED_TRACE(all);
+    if (!all) options_.rules = {{.include = false, .pattern = "*.log"}};
+    reasons.clear();
+    const ImportReport report = Run();
+    EXPECT_OK(report.result);
+    ASSERT_EQ(reasons.size(), 2u);
+    EXPECT_THAT(reasons["fixed"], HasSubstr("cannot be removed from the volume"));
+    EXPECT_TRUE(reasons.contains(all ? "tree" : "tree/fixed"));
+    EXPECT_EQ(VolumeFiles(),
+              (Files{{"a", "x"}, {"fixed", ""}, {"tree/fixed", ""}, {"z/new", "x"}}));
+  }
+}
+
+TEST_F(ImportDeleteTest, TheTrashIsNoDestination) {
+  OpenVolume("with-trash", {}, /*trash_days=*/1);
+  Put("a", "x");
+  Put("b", "x");
+  RunWell();
+  ASSERT_OK(volume_->meta().Unlink(kCtx, {}, kRootIno, "a"));
+  const auto trashed = [&] {
+    Files files;
+    Collect("", kTrashIno, files);
+    return files.size();
+  };
+  ASSERT_EQ(trashed(), 1u);
+  ASSERT_OK(memory_->Delete(kCtx, "a"));
+  for (const char* key : {".trash/x", ".stats"})
+    ASSERT_OK(object::PutString(*memory_, kCtx, key, ""));
+  options_.delete_dst = true;
+  const ImportReport report = Run();
+  EXPECT_OK(report.result);
+  ASSERT_EQ(report.failures.size(), 2u);
+  for (const FileFailure& failure : report.failures)
+    EXPECT_THAT(failure.error.message(), HasSubstr("reserved"));
+  EXPECT_EQ(trashed(), 1u);
+  EXPECT_EQ(VolumeFiles(), (Files{{"b", "x"}}));
+  options_.to = "/copy";
+  EXPECT_EQ(RunWell().progress.copied_files, 3u);
+  options_.to = "/.trash/x";
+  EXPECT_CODE(Run().result, Code::kInvalid);
+}
+
+// Several parts of an import replace the same file by a directory.
+TEST_F(ImportDeleteTest, PartsReplaceAFileTogether) {
+  Put("d", "file");
+  RunWell();
+  ASSERT_OK(memory_->Delete(kCtx, "d"));
+  source_files_.clear();
+  for (int i = 0; i < 3000; ++i) Put(fmt::format("d/{:05}", i), "x");
+  options_.delete_dst = true;
+  options_.parts = 3;
+  std::vector<ImportReport> reports(3);
+  {
+    std::vector<std::jthread> parts;
+    for (std::uint32_t part = 0; part < 3; ++part) {
+      parts.emplace_back([&, part] {
+        ImportOptions options = options_;
+        options.part = part;
+        reports[part] = Import(kCtx, *volume_, source_, options, log_);
+      });
+    }
+  }
+  for (const ImportReport& report : reports)
+    EXPECT_TRUE(report.complete())
+        << (report.result ? report.failures[0].error.message() : report.result.error().message());
   ExpectSame();
 }
 

@@ -1,5 +1,7 @@
 #include "volume/data/internal/import_directories.h"
 
+#include "volume/format/reserved_names.h"
+
 namespace paddleop::volume::data {
 namespace {
 
@@ -19,6 +21,10 @@ Result<void> ImportDirectories::Open() {
   while (!path.empty()) {
     const std::string_view part = TakePart(path);
     if (part.empty()) continue;
+    if (at.ino == kRootIno && IsReservedInRoot(part)) {
+      return Fail(Code::kInvalid, "destination {}: \"{}\" is reserved in the root of a volume",
+                  state_.options.to, part);
+    }
     auto next = FindOrMake(at, part, /*replace=*/false);
     if (!next) {
       return std::unexpected(std::move(next).error().Wrap(
@@ -51,9 +57,13 @@ Result<ImportDirectories::Place> ImportDirectories::FindOrMake(const Place& pare
     auto found = find();
     const bool in_the_way = !found && found.error().code() == Code::kNotDirectory;
     if (in_the_way && replace) {
-      ++state_.deleted_files;
-      if (!options.dry) {
-        RETURN_IF_ERROR(meta.Unlink(ctx, options.caller, parent.ino, name));
+      auto gone = options.dry ? Result<void>{} : meta.Unlink(ctx, options.caller, parent.ino, name);
+      // Another part of the same import may have been faster, and made the directory already.
+      const bool by_others = !gone && (gone.error().code() == Code::kNotFound ||
+                                       gone.error().code() == Code::kIsDirectory);
+      if (!by_others) {
+        RETURN_IF_ERROR(gone);
+        ++state_.deleted_files;
       }
     } else if (found || !IsNotFound(found.error())) {
       return found;

@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <charconv>
@@ -81,13 +82,22 @@ Result<std::unique_ptr<ImportJournal>> ImportJournal::Open(const std::string& di
 
 Result<void> ImportJournal::Adopt(const std::string& directory, const std::string& name) {
   const std::string path = directory + "/" + name;
-  UniqueFd fd(::open(path.c_str(), O_RDWR | O_CLOEXEC));
-  if (!fd.valid()) return errno == ENOENT ? Result<void>{} : ErrnoFail("open {}", path);
-  if (::flock(fd.get(), LOCK_EX | LOCK_NB) != 0) return {};  // its import is alive
-  ASSIGN_OR_RETURN(const std::string text, ReadFile(path, std::size_t{1} << 30));
-  abandoned_.merge(OpenSlices(text));
-  dead_.push_back({path, std::move(fd)});
-  return {};
+  for (;;) {
+    UniqueFd fd(::open(path.c_str(), O_RDWR | O_CLOEXEC));
+    if (!fd.valid()) return errno == ENOENT ? Result<void>{} : ErrnoFail("open {}", path);
+    if (::flock(fd.get(), LOCK_EX | LOCK_NB) != 0) return {};  // its import is alive
+    // A living import may have replaced the file, or removed it at its end, before we had the lock.
+    struct stat ours{}, named{};
+    if (::fstat(fd.get(), &ours) != 0) return ErrnoFail("stat {}", path);
+    if (::stat(path.c_str(), &named) != 0) {
+      return errno == ENOENT ? Result<void>{} : ErrnoFail("stat {}", path);
+    }
+    if (ours.st_ino != named.st_ino) continue;
+    ASSIGN_OR_RETURN(const std::string text, ReadFile(path, std::size_t{1} << 30));
+    abandoned_.merge(OpenSlices(text));
+    dead_.push_back({path, std::move(fd)});
+    return {};
+  }
 }
 
 ImportJournal::~ImportJournal() {

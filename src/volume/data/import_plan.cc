@@ -1,5 +1,7 @@
 #include "volume/data/internal/import_plan.h"
 
+#include "volume/format/reserved_names.h"
+
 namespace paddleop::volume::data {
 namespace {
 
@@ -22,7 +24,8 @@ Result<void> ImportPlanner::Run() {
   {
     SourceListing listing(state_);
     ASSIGN_OR_RETURN(SourceListing::Batch batch, listing.Next());
-    if (batch.empty() && !state_.source.whole && state_.options.start.empty()) {
+    const bool bounded = !state_.options.start.empty() || !state_.options.end.empty();
+    if (batch.empty() && !state_.source.whole && !bounded) {
       return Fail(Code::kNotFound, "there is nothing at {}", state_.source.uri);
     }
     // Not before the source has answered: a wrong one leaves no trace in the volume.
@@ -51,20 +54,19 @@ Result<void> ImportPlanner::TakeBatch(SourceListing::Batch batch) {
   return Compare(std::move(candidates));
 }
 
-Result<void> ImportPlanner::FileError(const std::string& key, std::uint64_t size, Status error) {
-  const Code code = error.code();
-  const bool engine_failed = code == Code::kUnavailable || code == Code::kDeadline ||
-                             code == Code::kCancelled || code == Code::kCorrupt ||
-                             code == Code::kNoSpace || code == Code::kQuota;
-  state_.FileFailed(key, size, error);
-  if (engine_failed) return std::unexpected(std::move(error).Wrap(key));
-  return {};
+Result<void> ImportPlanner::CheckPlace(std::string_view key) const {
+  RETURN_IF_ERROR(CheckKey(key));
+  const std::string_view first = key.substr(0, key.find('/'));
+  if (directories_.root().ino != kRootIno || !IsReservedInRoot(first)) return {};
+  return Fail(Code::kInvalid,
+              "\"{}\" is reserved in the root of a volume; import into another directory (--to)",
+              first);
 }
 
 Result<void> ImportPlanner::TakeEntry(object::ObjectInfo& entry,
                                       std::vector<Candidate>& candidates) {
   const bool directory = entry.key.ends_with('/');
-  const auto valid = CheckKey(entry.key);
+  const auto valid = CheckPlace(entry.key);
   const bool wanted = filter_.Wants(entry.key);
   // Also with keys of other parts, but not with those that nobody imports.
   const std::optional<std::string> clash =
@@ -114,14 +116,14 @@ Result<void> ImportPlanner::TakeDirectory(const object::ObjectInfo& entry) {
   const std::string_view path = std::string_view(entry.key).substr(0, entry.key.size() - 1);
   auto made = state_.options.perms && entry.owner ? directories_.Enter(path, *entry.owner)
                                                   : directories_.Enter(path);
-  if (!made) return FileError(entry.key, 0, std::move(made).error());
+  if (!made) return state_.FileError(entry.key, 0, std::move(made).error());
   return {};
 }
 
 Result<void> ImportPlanner::TakeFile(object::ObjectInfo& entry,
                                      std::vector<Candidate>& candidates) {
   auto place = directories_.Enter(DirectoryOf(entry.key));
-  if (!place) return FileError(entry.key, entry.size, std::move(place).error());
+  if (!place) return state_.FileError(entry.key, entry.size, std::move(place).error());
   Candidate candidate;
   candidate.fresh = place->fresh;
   ImportItem& item = candidate.item;

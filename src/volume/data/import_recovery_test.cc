@@ -1,6 +1,8 @@
 // What imports leave behind when they are killed, stopped, or fail, and how the next one goes on.
 #include <gmock/gmock.h>
 
+#include <thread>
+
 #include "base/bytes.h"
 #include "volume/data/internal/import_journal.h"
 #include "volume/data/testing/import_fixture.h"
@@ -65,6 +67,40 @@ TEST_F(ImportTest, AStoppedImportIsGoneOnWith) {
   const ImportReport rest = RunWell();
   EXPECT_EQ(rest.progress.copied_files + stopped.progress.copied_files, 600u);
   ExpectSame();
+}
+
+// A garbage collection took the first blocks of a file that was long on its way.
+TEST_F(ImportTest, DataThatWasCollectedMeanwhileIsStoredAgain) {
+  Put("big", Content(5 << 20, 4));
+  options_.recheck_after = std::chrono::seconds(0);
+  std::atomic<int> blocks{0};
+  // As a collector does, which takes only what is old: never a block that is being stored.
+  options_.on_block = [&](const BlockId& block, std::span<const std::byte>) {
+    if (++blocks != 40) return;
+    EXPECT_OK(volume_->objects().Delete(kCtx, BlockKey(volume_->setting().layout(), block)));
+  };
+  const ImportReport report = RunWell();
+  EXPECT_EQ(report.progress.retried_files, 1u);
+  ExpectSame();
+}
+
+TEST_F(ImportTest, AJournalThatItsImportRemovesIsNotAdopted) {
+  const std::string directory = dir_.File("journals");
+  std::atomic<bool> done{false};
+  std::jthread others([&] {
+    while (!done) {
+      auto journal = ImportJournal::Open(directory);
+      ASSERT_OK(journal);
+      ASSERT_OK((*journal)->Begin({.id = 7, .size = 1}));
+      ASSERT_OK((*journal)->End({.id = 7, .size = 1}));
+    }
+  });
+  for (int i = 0; i < 500; ++i) {
+    auto journal = ImportJournal::Open(directory);
+    ASSERT_OK(journal);
+    EXPECT_TRUE((*journal)->abandoned().empty());
+  }
+  done = true;
 }
 
 TEST_F(ImportTest, AFullVolumeEndsTheImportAndStaysWhole) {

@@ -7,6 +7,11 @@ namespace {
 
 constexpr std::size_t kPage = 1000;
 constexpr std::size_t kNamesPerCall = 300;
+constexpr int kAttempts = 5;
+
+Status NotRemoved(const Status& error) {
+  return error.Wrap("the source does not have it, but it cannot be removed from the volume");
+}
 
 std::string Join(std::string_view path, std::string_view name) {
   std::string joined(path);
@@ -89,14 +94,53 @@ Result<bool> ExtraneousRemover::Sweep(const std::string& path,
     if (state_.options.dry) state_.deleted_files += names.size();
     for (std::size_t at = 0; at < names.size() && !state_.options.dry; at += kNamesPerCall) {
       const std::size_t count = std::min(kNamesPerCall, names.size() - at);
-      ASSIGN_OR_RETURN(const std::uint64_t gone,
-                       meta.UnlinkMany(ctx, state_.options.caller, directory->ino,
-                                       std::span(names).subspan(at, count), false));
-      state_.deleted_files += gone;
+      ASSIGN_OR_RETURN(const bool gone,
+                       RemoveFiles(directory->ino, path, std::span(names).subspan(at, count)));
+      all = all && gone;
     }
     cursor = page.next;
   } while (!cursor.empty());
   return all;
+}
+
+Result<bool> ExtraneousRemover::RemoveFiles(Ino directory, const std::string& path,
+                                            std::span<const std::string> names) {
+  MetaStore& meta = state_.volume.meta();
+  const Caller& caller = state_.options.caller;
+  auto together = meta.UnlinkMany(state_.ctx(), caller, directory, names, false);
+  if (together) {
+    state_.deleted_files += *together;
+    return true;
+  }
+  // One that must stay, as an immutable file must, keeps no other.
+  bool all = true;
+  for (const std::string& name : names) {
+    auto gone = meta.Unlink(state_.ctx(), caller, directory, name);
+    if (gone) {
+      ++state_.deleted_files;
+    } else if (!IsNotFound(gone.error())) {
+      all = false;
+      RETURN_IF_ERROR(state_.FileError(Join(path, name), 0, NotRemoved(gone.error())));
+    }
+  }
+  return all;
+}
+
+Result<bool> ExtraneousRemover::RemoveTree(Ino parent, const std::string& path,
+                                           const std::string& name) {
+  for (int attempt = 1;; ++attempt) {
+    auto done =
+        state_.volume.meta().RemoveTree(state_.ctx(), state_.options.caller, parent, name, {});
+    if (done) {
+      state_.deleted_files += done->removed;
+      return true;
+    }
+    if (IsNotFound(done.error())) return true;
+    // Somebody puts files into it meanwhile.
+    if (done.error().code() == Code::kNotEmpty && attempt < kAttempts) continue;
+    RETURN_IF_ERROR(state_.FileError(path, 0, NotRemoved(done.error())));
+    return false;
+  }
 }
 
 Result<bool> ExtraneousRemover::RemoveDirectory(Ino parent, const std::string& path,
@@ -107,12 +151,7 @@ Result<bool> ExtraneousRemover::RemoveDirectory(Ino parent, const std::string& p
     ++state_.deleted_files;
     return true;
   }
-  if (options.selects_all()) {
-    ASSIGN_OR_RETURN(const RemoveTreeDone done,
-                     meta.RemoveTree(state_.ctx(), options.caller, parent, name, {}));
-    state_.deleted_files += done.removed;
-    return true;
-  }
+  if (options.selects_all()) return RemoveTree(parent, path, name);
   if (!filter_.Wants(path + "/")) return false;
   ASSIGN_OR_RETURN(const bool emptied, Sweep(path, {}));
   if (!emptied || !InRange(path + "/", options.start, options.end)) return false;
@@ -120,7 +159,11 @@ Result<bool> ExtraneousRemover::RemoveDirectory(Ino parent, const std::string& p
     auto gone = meta.Rmdir(state_.ctx(), options.caller, parent, name);
     // Somebody has put something into it meanwhile.
     if (!gone && gone.error().code() == Code::kNotEmpty) return false;
-    RETURN_IF_ERROR(gone);
+    if (!gone && IsNotFound(gone.error())) return true;
+    if (!gone) {
+      RETURN_IF_ERROR(state_.FileError(path, 0, NotRemoved(gone.error())));
+      return false;
+    }
   }
   ++state_.deleted_files;
   return true;

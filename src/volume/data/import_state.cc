@@ -41,6 +41,16 @@ void ImportState::FileFailed(const std::string& key, std::uint64_t size, Status 
   if (failures_.size() < kKeptFailures) failures_.push_back(std::move(failure));
 }
 
+Result<void> ImportState::FileError(const std::string& key, std::uint64_t size, Status error) {
+  const Code code = error.code();
+  const bool engine_failed = code == Code::kUnavailable || code == Code::kDeadline ||
+                             code == Code::kCancelled || code == Code::kCorrupt ||
+                             code == Code::kNoSpace || code == Code::kQuota;
+  FileFailed(key, size, error);
+  if (engine_failed) return std::unexpected(std::move(error).Wrap(key));
+  return {};
+}
+
 std::vector<FileFailure> ImportState::TakeFailures() {
   MutexLock lock(mutex_);
   return std::move(failures_);

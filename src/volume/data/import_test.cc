@@ -10,6 +10,7 @@
 #include "volume/data/remove.h"
 #include "volume/data/testing/import_fixture.h"
 #include "volume/object/forwarding_store.h"
+#include "volume/object/prefix_store.h"
 
 namespace paddleop::volume::data {
 namespace {
@@ -298,6 +299,27 @@ TEST_F(ImportTest, LargeDirectoriesOfABucketAreListedTogether) {
   EXPECT_EQ(some.progress.copied_files,
             static_cast<std::uint64_t>(std::distance(source_files_.lower_bound(options_.start),
                                                      source_files_.upper_bound(options_.end))));
+}
+
+// More directories than are listed one by one, and some of them in the first page of the listing.
+TEST_F(ImportTest, NoDirectoryOfABucketIsOneTooMany) {
+  for (int i = 0; i < 1200; ++i)
+    ASSERT_OK(object::PutString(*memory_, kCtx, fmt::format("n{:05}/{:05}.jpg", i % 6, i), "x"));
+  for (int i = 6; i < 10'050; ++i)
+    ASSERT_OK(object::PutString(*memory_, kCtx, fmt::format("n{:05}/a.jpg", i), "x"));
+  options_.dry = true;
+  EXPECT_EQ(RunWell().progress.listed_files, 1200u + 10'044u);
+}
+
+TEST_F(ImportTest, TheObjectOfTheSourcesOwnFolderIsNoFile) {
+  ASSERT_OK(object::PutString(*memory_, kCtx, "set/", ""));
+  ASSERT_OK(object::PutString(*memory_, kCtx, "set/a", "x"));
+  source_.store = object::WithPrefix(std::move(source_.store), "set/");
+  for (const bool dirs : {false, true}) {
+    options_.dirs = dirs;
+    EXPECT_EQ(RunWell().progress.listed_files, 1u);
+  }
+  EXPECT_EQ(VolumeFiles(), (Files{{"a", "x"}}));
 }
 
 TEST_F(ImportTest, AListingInPartsThatBreaksIsNoWholeListing) {

@@ -82,6 +82,7 @@ struct Transfer::Pack {
 };
 
 struct Transfer::BigFile {
+  const std::chrono::steady_clock::time_point begun = std::chrono::steady_clock::now();
   ImportItem item;
   std::vector<SliceKey> slices;  // of its chunks
   std::atomic<std::size_t> waiting{1};
@@ -373,7 +374,27 @@ void Transfer::StoreBlock(BigFile& file, const BlockId& block, std::span<const s
   state_.Abort(std::move(done).error().Wrap("store data in the volume"));
 }
 
+// The blocks of a file that took long to store are still there.
+Result<void> Transfer::Recheck(const BigFile& file) {
+  if (std::chrono::steady_clock::now() - file.begun < state_.options.recheck_after) return {};
+  for (const SliceKey& slice : file.slices) {
+    for (std::uint32_t index = 0; index < BlockCount(layout_, slice.size); ++index) {
+      const BlockId block = state_.volume.blocks().BlockOf(slice, index);
+      auto found = state_.volume.objects().Head(state_.ctx(), BlockKey(layout_, block));
+      if (found) continue;
+      if (!IsNotFound(found.error())) return std::unexpected(std::move(found).error());
+      return Fail(Code::kConflict,
+                  "its data was deleted from the volume's store before it was complete (a garbage "
+                  "collection at the same time?)");
+    }
+  }
+  return {};
+}
+
 void Transfer::FinishBig(BigFile& file) {
+  if (!file.failed) {
+    if (auto there = Recheck(file); !there) file.Fail(std::move(there).error());
+  }
   std::optional<Status> error;
   {
     MutexLock lock(file.mutex);

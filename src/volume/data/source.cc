@@ -1,6 +1,8 @@
 #include "volume/data/source.h"
 
+#include <linux/magic.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 
 #include "base/posix.h"
 #include "volume/data/internal/volume_source.h"
@@ -76,6 +78,18 @@ Result<void> ResolveFile(object::StorageUri& where, Source& source) {
   return {};
 }
 
+std::optional<MountedPlace> FindMounted(const std::string& directory) {
+  struct statfs system{};
+  struct stat info{};
+  if (::statfs(directory.c_str(), &system) != 0 || system.f_type != FUSE_SUPER_MAGIC) return {};
+  if (::stat(directory.c_str(), &info) != 0) return {};
+  const auto time = [](const timespec& spec) {
+    return Timestamp{.seconds = spec.tv_sec, .nanos = static_cast<std::uint32_t>(spec.tv_nsec)};
+  };
+  return MountedPlace{
+      .directory = Ino{info.st_ino}, .mtime = time(info.st_mtim), .ctime = time(info.st_ctim)};
+}
+
 }  // namespace
 
 Result<Source> OpenSource(const Context& ctx, const std::string& uri, const SourceOptions& options,
@@ -94,7 +108,10 @@ Result<Source> OpenSource(const Context& ctx, const std::string& uri, const Sour
   Source source;
   source.bwlimit_mbps = options.bwlimit_mbps;
   source.uri = where.Redacted();
-  if (where.config.storage == "file") RETURN_IF_ERROR(ResolveFile(where, source));
+  if (where.config.storage == "file") {
+    RETURN_IF_ERROR(ResolveFile(where, source));
+    source.mounted = FindMounted(where.config.bucket);
+  }
   ASSIGN_OR_RETURN(source.store, object::OpenStore(where.config, StoreOptionsOf(options, metrics)));
   if (where.prefix.empty()) return source;
   if (!where.prefix.ends_with('/')) {

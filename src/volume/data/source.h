@@ -22,6 +22,14 @@ struct VolumePlace {
   Ino directory = kNoIno;
 };
 
+// A directory of a FUSE mount, as the mount shows it: perhaps one of the volume that is imported
+// into.
+struct MountedPlace {
+  Ino directory = kNoIno;
+  Timestamp mtime;
+  Timestamp ctime;
+};
+
 // Where an import reads from.
 struct Source {
   std::unique_ptr<object::ObjectStore> store;  // keys are relative to what the URI names
@@ -30,6 +38,7 @@ struct Source {
   bool whole = true;              // a bucket or directory as a whole, which may well be empty
   std::int64_t bwlimit_mbps = 0;  // 0: none
   std::optional<VolumePlace> volume = {};  // if it is one, or a file there
+  std::optional<MountedPlace> mounted = {};
 };
 
 struct SourceOptions {

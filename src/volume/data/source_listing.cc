@@ -68,6 +68,8 @@ Result<bool> SourceListing::Push(const Context& ctx, Batch& batch) {
 Result<bool> SourceListing::Take(object::ObjectInfo& entry, Batch& batch) const {
   const ImportOptions& options = state_.options;
   if (!options.end.empty() && entry.key > options.end) return false;
+  // The object that stands for the source's own folder, as consoles of buckets make it.
+  if (entry.key.empty() && entry.size == 0) return true;
   if (entry.key >= options.start) batch.push_back(std::move(entry));
   return true;
 }
@@ -136,8 +138,9 @@ Result<std::deque<SourceListing::Unit>> SourceListing::Split(const Context& ctx,
         deeper.push_back(std::move(unit));
         continue;
       }
+      // No limit for the store to count by: entries that are passed over are no units.
       RETURN_IF_ERROR(state_.source.store->List(
-          ctx, {.prefix = unit.entry.key, .delimiter = "/", .limit = kMaxUnits - deeper.size()},
+          ctx, {.prefix = unit.entry.key, .delimiter = "/"},
           [&](object::ObjectInfo& entry) -> Result<bool> {
             // A directory may have an object of its own name.
             const bool directory = entry.key.ends_with('/') && entry.key != unit.entry.key;
@@ -145,11 +148,10 @@ Result<std::deque<SourceListing::Unit>> SourceListing::Split(const Context& ctx,
             // asked to begin there.
             if (entry.key <= last && !(directory && last.starts_with(entry.key))) return true;
             deeper.push_back({.entry = std::move(entry), .directory = directory});
-            return true;
+            return deeper.size() < kMaxUnits;
           }));
-      if (deeper.size() >= kMaxUnits) break;
+      if (deeper.size() >= kMaxUnits) return std::deque<Unit>{};  // perhaps not all of them
     }
-    if (deeper.size() >= kMaxUnits) break;
     units = std::move(deeper);
     if (std::ranges::count_if(units, &Unit::directory) >= kFewUnits) return units;
   }

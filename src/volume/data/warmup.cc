@@ -14,15 +14,24 @@ namespace {
 
 // Ranges this close are cheaper to fetch in one request.
 constexpr std::uint32_t kGap = 128U << 10;
+// With directories that are all out of use; the cache tries them again every two seconds.
+constexpr std::chrono::seconds kPatience(15);
+constexpr std::chrono::milliseconds kPause(100);
 
 // One run of a plan, by several threads.
 class Runner {
  public:
   Runner(const Context& ctx, Volume& volume, const WarmupPlan& plan, const WarmupOptions& options)
-      : ctx_(ctx), volume_(volume), cache_(*volume.disk_cache()), plan_(plan), options_(options) {
+      : ctx_(ctx),
+        volume_(volume),
+        cache_(*volume.disk_cache()),
+        plan_(plan),
+        options_(options),
+        left_blocks_(plan.file_blocks) {
     report_.progress.blocks = plan.blocks.size();
     report_.progress.bytes = plan.cache_bytes;
     report_.progress.files = plan.files;
+    report_.progress.done_files = static_cast<std::uint64_t>(std::ranges::count(left_blocks_, 0U));
   }
 
   WarmupReport Run() {
@@ -74,6 +83,9 @@ class Runner {
         continue;
       }
       ++report_.progress.done_blocks;
+      for (const std::uint32_t file : planned.files) {
+        if (--left_blocks_[file] == 0) ++report_.progress.done_files;
+      }
       report_.progress.done_bytes += planned.planned;
       report_.progress.fetched_bytes += done->fetched;
       if (done->cached) {
@@ -90,11 +102,23 @@ class Runner {
     RETURN_IF_ERROR(ctx_.Check());
     ASSIGN_OR_RETURN(const bool here, PinIfHere(planned));
     if (here) return Done{.cached = true};
-    if (full_) {
-      // Not asked again for each of maybe a million blocks.
-      return Fail(Code::kNoSpace, "not fetched: the cache is full of pinned blocks");
-    }
+    // Not asked again for each of maybe a million blocks.
+    if (full_) return Fail(Code::kNoSpace, "not fetched: the cache is full of pinned blocks");
+    if (lost_) return Fail(Code::kUnavailable, "not fetched: no cache directory works");
     return planned.whole ? BringWhole(planned) : BringRanges(planned);
+  }
+
+  // A disk that fails for a moment is not the end of a warm-up.
+  template <class StoreFn>
+  Result<void> StorePatiently(StoreFn store) {
+    for (const Context patience = ctx_.WithTimeout(kPatience);;) {
+      Result<void> stored = store();
+      if (stored || stored.error().code() != Code::kUnavailable) return stored;
+      if (lost_ || !Clock::System().SleepFor(patience, kPause)) {
+        lost_ = true;
+        return stored;
+      }
+    }
   }
 
   Result<bool> PinIfHere(const PlannedBlock& planned) {
@@ -110,7 +134,8 @@ class Runner {
   Result<Done> BringWhole(const PlannedBlock& planned) {
     Result<void> stored;
     RETURN_IF_ERROR(volume_.blocks().FetchBlock(ctx_, planned.block, [&](auto plain) {
-      stored = cache_.Store(ctx_, planned.block, plain, options_.pin);
+      stored =
+          StorePatiently([&] { return cache_.Store(ctx_, planned.block, plain, options_.pin); });
     }));
     RETURN_IF_ERROR(stored);
     return Done{.fetched = planned.block.length};
@@ -132,9 +157,11 @@ class Runner {
     const auto store = [&](std::span<const std::byte> from, std::uint32_t at) {
       for (const BlockRange& range : planned.ranges) {
         if (!stored || range.begin < at || range.end > at + from.size()) continue;
-        stored = cache_.StoreRange(ctx_, planned.block, range.begin,
+        stored = StorePatiently([&] {
+          return cache_.StoreRange(ctx_, planned.block, range.begin,
                                    from.subspan(range.begin - at, range.end - range.begin),
                                    options_.pin);
+        });
       }
     };
     const bool few = bytes * 2 <= planned.block.length;
@@ -163,10 +190,12 @@ class Runner {
   const WarmupOptions& options_;
   std::atomic<std::size_t> next_ = 0;
   std::atomic<bool> full_ = false;
+  std::atomic<bool> lost_ = false;  // all directories
   Mutex mutex_;
   CondVar finished_;
   std::size_t running_ GUARDED_BY(mutex_) = 0;
-  WarmupReport report_;  // guarded by mutex_ while workers run
+  std::vector<std::uint32_t> left_blocks_;  // of each file; guarded by mutex_ while workers run
+  WarmupReport report_;                     // guarded by mutex_ while workers run
 };
 
 Result<void> NeedsCache(Volume& volume) {
@@ -226,6 +255,7 @@ Result<Warmup> LoadWarmup(const Context& ctx, Volume& volume, const WarmupSelect
 Result<WarmupReport> RunWarmup(const Context& ctx, Volume& volume, const WarmupPlan& plan,
                                const WarmupOptions& options) {
   RETURN_IF_ERROR(NeedsCache(volume));
+  if (!options.pin.empty()) RETURN_IF_ERROR(ValidatePlan(options.pin));
   WarmupReport report = Runner(ctx, volume, plan, options).Run();
   RETURN_IF_ERROR(ctx.Check());
   return report;
@@ -255,8 +285,8 @@ Result<WarmupReport> CheckWarmup(const Context& ctx, Volume& volume, const Warmu
   return report;
 }
 
-Result<DiskCache::Removed> EvictPlanned(const Context& ctx, Volume& volume,
-                                        const WarmupPlan& plan) {
+Result<DiskCache::Removed> EvictPlanned(const Context& ctx, Volume& volume, const WarmupPlan& plan,
+                                        std::string_view pins) {
   RETURN_IF_ERROR(NeedsCache(volume));
   DiskCache::Removed total;
   for (const PlannedBlock& planned : plan.blocks) {
@@ -265,7 +295,7 @@ Result<DiskCache::Removed> EvictPlanned(const Context& ctx, Volume& volume,
       const std::uint64_t kept = volume.disk_cache()->RangeBytes(planned.block);
       if (kept == 0 || std::uint64_t{planned.planned} * 2 < kept) continue;
     }
-    ASSIGN_OR_RETURN(const auto removed, volume.disk_cache()->Clear(ctx, planned.block));
+    ASSIGN_OR_RETURN(const auto removed, volume.disk_cache()->Clear(ctx, planned.block, pins));
     total.blocks += removed.blocks;
     total.bytes += removed.bytes;
   }

@@ -65,16 +65,18 @@ struct BlockRange {
 struct PlannedBlock {
   BlockId block;
   bool whole = true;
-  std::vector<BlockRange> ranges;  // empty if whole
-  std::uint32_t planned = 0;       // bytes to be kept
+  std::vector<BlockRange> ranges;    // empty if whole
+  std::uint32_t planned = 0;         // bytes to be kept
+  std::vector<std::uint32_t> files;  // that need it, each once, as numbered in file_blocks
 };
 
 struct WarmupPlan {
   std::vector<PlannedBlock> blocks;  // in the order they are stored in, each once
   std::uint64_t files = 0;
-  std::uint64_t file_bytes = 0;        // of those files
-  std::uint64_t cache_bytes = 0;       // of what is to be kept
-  std::vector<Tree::NodeIndex> nodes;  // the files, in the order they will be read in
+  std::vector<std::uint32_t> file_blocks;  // how many blocks each of those files needs
+  std::uint64_t file_bytes = 0;            // of those files
+  std::uint64_t cache_bytes = 0;           // of what is to be kept
+  std::vector<Tree::NodeIndex> nodes;      // the files, in the order they will be read in
   struct Failure {
     std::string path;
     Status error;
@@ -107,7 +109,8 @@ struct WarmupProgress {
   std::uint64_t cached_bytes = 0;
   std::uint64_t fetched_bytes = 0;  // over the network
   std::uint64_t failed_blocks = 0;
-  std::uint64_t files = 0;
+  std::uint64_t files = 0;       // total
+  std::uint64_t done_files = 0;  // of which every block is there
 };
 
 struct WarmupOptions {
@@ -139,7 +142,9 @@ std::vector<WarmupPlan::Failure> FailedFiles(const Warmup& warmup, const BlockLa
 Result<WarmupReport> CheckWarmup(const Context& ctx, Volume& volume, const WarmupPlan& plan);
 
 // Removes what is planned, with its pins, from the cache. A block, or what is kept of one, of which
-// less than half belongs to the planned files stays: others share it.
-Result<DiskCache::Removed> EvictPlanned(const Context& ctx, Volume& volume, const WarmupPlan& plan);
+// less than half belongs to the planned files stays: others share it. With `pins`, the name of a
+// warm-up's pins, what other warm-ups have pinned stays, too.
+Result<DiskCache::Removed> EvictPlanned(const Context& ctx, Volume& volume, const WarmupPlan& plan,
+                                        std::string_view pins);
 
 }  // namespace paddleop::volume::data

@@ -10,6 +10,7 @@ namespace paddleop::volume::data {
 namespace {
 
 constexpr std::uint32_t kPage = 4096;
+constexpr int kMaxLabels = 256;  // words after a path in a list
 
 using Node = Tree::NodeIndex;
 
@@ -75,15 +76,20 @@ std::string_view TrimRight(std::string_view text) {
   return text.substr(0, end == std::string_view::npos ? 0 : end + 1);
 }
 
-// A line is a path, or a path, white space and a label; a path may contain spaces.
+// A line is a path, or a path and what belongs to it: a label, several, or after a tab a text. A
+// path may contain spaces, so the longest beginning of the line that is one counts.
 Node FindLine(const Tree& tree, const std::string& base, std::string_view line) {
   const auto find = [&](std::string_view path) {
     return FindPath(tree, base.empty() ? std::string(path) : base + "/" + std::string(path));
   };
   Node node = find(line);
-  if (node == Tree::kNone) {
+  if (const auto tab = line.find('\t'); node == Tree::kNone && tab != std::string_view::npos)
+    node = find(TrimRight(line = line.substr(0, tab)));
+  for (int words = 0; node == Tree::kNone && words < kMaxLabels; ++words) {
     const auto space = line.find_last_of(" \t");
-    if (space != std::string_view::npos) node = find(TrimRight(line.substr(0, space)));
+    if (space == std::string_view::npos) break;
+    line = TrimRight(line.substr(0, space));
+    node = find(line);
   }
   return node;
 }
@@ -159,22 +165,25 @@ Result<std::vector<Node>> ShareOf(const WarmupSelection& selection, std::vector<
 struct Piece {
   BlockId block;
   BlockRange range;
+  std::uint32_t file = 0;
 };
 
 // The stored bytes behind a file.
-void AddPieces(const Tree& tree, const BlockLayout& layout, Node file, std::vector<Piece>& pieces) {
+void AddPieces(const Tree& tree, const BlockLayout& layout, Node file, std::uint32_t number,
+               std::vector<Piece>& pieces) {
   ForEachChunk(0, tree.length(file), [&](std::uint32_t index, std::uint32_t, std::uint32_t len) {
     const auto records = tree.Slices(file, index);
     for (const Slice& slice : BuildChunkView(records, len)) {
       if (slice.id == 0) continue;
       for (std::uint64_t at = slice.off, end = at + slice.len; at < end;) {
-        const auto number = static_cast<std::uint32_t>(at / layout.block_size);
+        const auto index_in_slice = static_cast<std::uint32_t>(at / layout.block_size);
         const auto inside = static_cast<std::uint32_t>(at % layout.block_size);
         const auto count = std::min<std::uint64_t>(layout.block_size - inside, end - at);
         pieces.push_back({.block = {.slice = slice.id,
-                                    .index = number,
-                                    .length = BlockLength(layout, slice.size, number)},
-                          .range = {inside, inside + static_cast<std::uint32_t>(count)}});
+                                    .index = index_in_slice,
+                                    .length = BlockLength(layout, slice.size, index_in_slice)},
+                          .range = {inside, inside + static_cast<std::uint32_t>(count)},
+                          .file = number});
         at += count;
       }
     }
@@ -193,7 +202,10 @@ PlannedBlock PlanBlock(std::span<const Piece> pieces, bool ranges_only) {
     } else {
       planned.ranges.push_back({begin, end});
     }
+    planned.files.push_back(piece.file);
   }
+  std::ranges::sort(planned.files);
+  planned.files.erase(std::ranges::unique(planned.files).begin(), planned.files.end());
   for (const BlockRange& range : planned.ranges) planned.planned += range.end - range.begin;
   planned.whole = std::uint64_t{planned.planned} * (ranges_only ? 1 : 2) >= planned.block.length;
   if (planned.whole) {
@@ -244,10 +256,10 @@ Result<WarmupPlan> PlanWarmup(const Tree& tree, const BlockLayout& layout,
   for (const Node file : plan.nodes) {
     if (seen[file]) continue;
     seen[file] = true;
-    ++plan.files;
     plan.file_bytes += tree.length(file);
-    AddPieces(tree, layout, file, pieces);
+    AddPieces(tree, layout, file, static_cast<std::uint32_t>(plan.files++), pieces);
   }
+  plan.file_blocks.resize(plan.files);
   std::sort(pieces.begin(), pieces.end(), [](const Piece& a, const Piece& b) {
     return std::tie(a.block, a.range.begin) < std::tie(b.block, b.range.begin);
   });
@@ -257,6 +269,7 @@ Result<WarmupPlan> PlanWarmup(const Tree& tree, const BlockLayout& layout,
     plan.blocks.push_back(
         PlanBlock(std::span(pieces).subspan(at, end - at), selection.ranges_only));
     plan.cache_bytes += plan.blocks.back().planned;
+    for (const std::uint32_t file : plan.blocks.back().files) ++plan.file_blocks[file];
     at = end;
   }
   return plan;
@@ -288,7 +301,7 @@ std::vector<WarmupPlan::Failure> FailedFiles(const Warmup& warmup, const BlockLa
               [&](const std::string& path, Node node) {
                 if (!planned[node]) return;
                 std::vector<Piece> pieces;
-                AddPieces(warmup.tree, layout, node, pieces);
+                AddPieces(warmup.tree, layout, node, 0, pieces);
                 for (const Piece& piece : pieces) {
                   const auto found = blocks.find(piece.block);
                   if (found == blocks.end()) continue;

@@ -139,6 +139,10 @@ TEST_F(WarmupPlanTest, AListNumbersTheSamples) {
   auto based = Plan({.paths = {"train"}, .list = "f0002 1\nf0000 0"});
   ASSERT_OK(based);
   EXPECT_THAT(FilesOf(*based), ElementsAre(2, 0));
+  auto labelled =
+      Plan({.paths = {"train"}, .list = "f0004 0 1 1\nf0005\ttwo words\nf0006  [1, 2]"});
+  ASSERT_OK(labelled);
+  EXPECT_THAT(FilesOf(*labelled), ElementsAre(4, 5, 6)) << "several labels, or a text";
 }
 
 TEST_F(WarmupPlanTest, SamplesAreNumberedInByteOrderOfPaths) {

@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <thread>
+
 #include "volume/data/testing/packed_volume.h"
 
 namespace paddleop::volume::data {
@@ -33,6 +36,7 @@ TEST_F(WarmupTest, WhatIsWarmIsReadWithoutTheStore) {
   int shown = 0;
   auto report = Run(*volume, {}, {.progress = [&](const WarmupProgress&) { ++shown; }});
   EXPECT_EQ(report.progress.done_blocks, 3u);
+  EXPECT_EQ(report.progress.done_files, 30u);
   EXPECT_EQ(report.progress.fetched_bytes, 30u * PackedVolume::kPlace);
   EXPECT_GE(shown, 1);
   auto again = Run(*volume, {});
@@ -95,7 +99,7 @@ TEST_F(WarmupTest, EvictingARanksShareTakesItsRangesAndPinsAway) {
   const Warmup mine = share(3);
   ASSERT_OK(RunWarmup(kCtx, *volume, mine.plan, {.pin = "epoch-0"}));
   ASSERT_GT(volume->disk_cache()->Status()[0].pinned_bytes, 0u);
-  auto removed = EvictPlanned(kCtx, *volume, mine.plan);
+  auto removed = EvictPlanned(kCtx, *volume, mine.plan, "epoch-0");
   ASSERT_OK(removed);
   EXPECT_GT(removed->bytes, 0u);
   EXPECT_EQ(volume->disk_cache()->Status()[0].bytes, 0u);
@@ -111,6 +115,7 @@ TEST_F(WarmupTest, AFullCacheFailsTheRestAndNamesTheFiles) {
   ASSERT_OK(report);
   EXPECT_EQ(report->progress.done_blocks, 2u);
   EXPECT_EQ(report->progress.failed_blocks, 3u);
+  EXPECT_EQ(report->progress.done_files, 24u);
   EXPECT_LE(report->progress.fetched_bytes, 2u * PackedVolume::kBlock);
   auto failed = FailedFiles(*warmup, packed_.setting().layout(), *report);
   ASSERT_EQ(failed.size(), 36u);
@@ -141,15 +146,63 @@ TEST_F(WarmupTest, EvictingRemovesBlocksThatBelongToThePaths) {
   Run(*volume, {});
   auto warmup = LoadWarmup(kCtx, *volume, {.paths = {"a"}});
   ASSERT_OK(warmup);
-  auto removed = EvictPlanned(kCtx, *volume, warmup->plan);
+  auto removed = EvictPlanned(kCtx, *volume, warmup->plan, {});
   ASSERT_OK(removed);
   EXPECT_EQ(removed->blocks, 1u);
   EXPECT_EQ(volume->disk_cache()->Usage().blocks, 1u);
   auto one_file = LoadWarmup(kCtx, *volume, {.paths = {"b/f0003"}});
   ASSERT_OK(one_file);
-  removed = EvictPlanned(kCtx, *volume, one_file->plan);
+  removed = EvictPlanned(kCtx, *volume, one_file->plan, {});
   ASSERT_OK(removed);
   EXPECT_EQ(removed->blocks, 0u) << "others share that block";
+}
+
+TEST_F(WarmupTest, EvictingLeavesWhatOtherPlansHavePinned) {
+  packed_.AddPacked("train", 24);
+  auto volume = packed_.OpenCached();
+  auto warmup = LoadWarmup(kCtx, *volume, {.paths = {"train"}});
+  ASSERT_OK(warmup);
+  for (const char* plan : {"mine", "theirs"})
+    ASSERT_OK(RunWarmup(kCtx, *volume, warmup->plan, {.pin = plan}));
+  auto removed = EvictPlanned(kCtx, *volume, warmup->plan, "mine");
+  ASSERT_OK(removed);
+  EXPECT_EQ(removed->blocks, 0u);
+  EXPECT_EQ(volume->disk_cache()->Usage().blocks, 2u);
+  EXPECT_GT(volume->disk_cache()->Status()[0].pinned_bytes, 0u);
+  ASSERT_OK(EvictPlanned(kCtx, *volume, warmup->plan, "theirs"));
+  EXPECT_EQ(volume->disk_cache()->Usage().blocks, 0u);
+  EXPECT_EQ(volume->disk_cache()->Status()[0].pinned_bytes, 0u);
+}
+
+TEST_F(WarmupTest, AWrongNameOfPinsFetchesNothing) {
+  packed_.AddPacked("train", 12);
+  auto volume = packed_.OpenCached();
+  auto warmup = LoadWarmup(kCtx, *volume, {.paths = {"train"}});
+  ASSERT_OK(warmup);
+  packed_.RemoveObjects();
+  EXPECT_CODE(RunWarmup(kCtx, *volume, warmup->plan, {.pin = "../x"}), Code::kInvalid);
+}
+
+// A disk that fails for a moment: its directory is no directory.
+TEST_F(WarmupTest, ADirectoryThatComesBackIsWaitedFor) {
+  packed_.AddPacked("train", 120);
+  auto volume = packed_.OpenCached();
+  auto warmup = LoadWarmup(kCtx, *volume, {.paths = {"train"}});
+  ASSERT_OK(warmup);
+  namespace fs = std::filesystem;
+  const std::string cache = packed_.cache_dir(), away = cache + "-away";
+  fs::rename(cache, away);
+  ASSERT_OK(WriteFileAtomic(cache, "no directory"));
+  Result<WarmupReport> report;
+  {
+    const std::jthread run([&] { report = RunWarmup(kCtx, *volume, warmup->plan, {}); });
+    while (volume->disk_cache()->Status()[0].usable) std::this_thread::yield();
+    fs::remove(cache);
+    fs::rename(away, cache);
+  }
+  ASSERT_OK(report);
+  EXPECT_EQ(report->progress.failed_blocks, 0u);
+  EXPECT_EQ(report->progress.done_blocks, warmup->plan.blocks.size());
 }
 
 TEST_F(WarmupTest, PeersAreAskedBeforeTheStore) {

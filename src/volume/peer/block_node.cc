@@ -284,7 +284,7 @@ Result<void> BlockNode::Take(const Context& ctx, const BlockWish& wish,
 Result<void> BlockNode::Drop(const Context& ctx, std::span<const BlockId> blocks) {
   for (const BlockId& block : blocks) {
     RETURN_IF_ERROR(ctx.Check());
-    RETURN_IF_ERROR(cache_.Clear(ctx, block));
+    RETURN_IF_ERROR(cache_.Clear(ctx, block, {}));
     MutexLock lock(mutex_);
     const auto held = holders_.find(block);
     if (held == holders_.end()) continue;

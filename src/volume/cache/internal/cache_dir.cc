@@ -118,12 +118,20 @@ Metrics::Metrics(MetricsRegistry& registry)
       out(registry.AddGauge(cache_metrics::kOut, "cache directories that are out of use")) {}
 
 CacheDir::CacheDir(CacheDirectory directory, const DirEnvironment& env)
-    : directory_(std::move(directory)), env_(env), root_(directory_.path + "/" + env.options.uuid) {
+    : directory_(std::move(directory)),
+      env_(env),
+      root_(directory_.path + "/" + env.options.uuid),
+      token_(HexEncode(RandomBytes(8))) {
   env_.metrics.out.Add(1);
 }
 
 CacheDir::~CacheDir() {
   if (!usable()) env_.metrics.out.Add(-1);
+}
+
+std::string CacheDir::TemporaryPath(std::string_view kind) {
+  return fmt::format("{}{}/{}-{}-{}", root_, kTemporary, kind, token_,
+                     next_temporary_.fetch_add(1));
 }
 
 std::string CacheDir::WholePath(const BlockId& block) const {
@@ -246,8 +254,7 @@ bool CacheDir::HasPart(const BlockId& block) const {
 
 Result<std::string> CacheDir::WriteTemporary(const BlockId& block,
                                              std::span<const std::byte> plain) {
-  std::string path =
-      fmt::format("{}{}/{}-{}", root_, kTemporary, ::getpid(), next_temporary_.fetch_add(1));
+  std::string path = TemporaryPath("block");
   const int flags = O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC;
   UniqueFd fd(::open(path.c_str(), flags, env_.options.file_mode));
   if (!fd.valid() && errno == ENOENT) {
@@ -304,12 +311,13 @@ Result<bool> CacheDir::Publish(const std::string& temporary, const BlockId& bloc
 }
 
 Result<void> CacheDir::PutWhole(const BlockId& block, std::span<const std::byte> plain) {
-  if (!usable()) return Fail(Code::kNoSpace, "cache directory {} is out of use", directory_.path);
+  if (!usable())
+    return Fail(Code::kUnavailable, "cache directory {} is out of use", directory_.path);
   if (plain.size() != block.length) return Fail(Code::kInternal, "block of {} bytes", plain.size());
   if (HasWhole(block)) return {};
   const std::uint64_t bytes = ChargeOf(block.length);
-  if (const std::string refusal = Refusal(bytes); !refusal.empty())
-    return Fail(Code::kNoSpace, "{}: {}", directory_.path, refusal);
+  if (auto admits = Admits(bytes); !admits)
+    return std::unexpected(admits.error().Wrap(directory_.path));
   ASSIGN_OR_RETURN(const std::string temporary, WriteTemporary(block, plain));
   ASSIGN_OR_RETURN(const bool ours, Publish(temporary, block, bytes));
   if (ours) env_.metrics.stored.Increment(static_cast<double>(plain.size()));
@@ -319,11 +327,10 @@ Result<void> CacheDir::PutWhole(const BlockId& block, std::span<const std::byte>
 
 Result<void> CacheDir::PutRange(const BlockId& block, std::uint32_t offset,
                                 std::span<const std::byte> data) {
-  if (!usable()) return Fail(Code::kNoSpace, "cache directory {} is out of use", directory_.path);
-  if (const std::string refusal = Refusal(data.size() + 2 * std::uint64_t{kPageBytes});
-      !refusal.empty()) {
-    return Fail(Code::kNoSpace, "{}: {}", directory_.path, refusal);
-  }
+  if (!usable())
+    return Fail(Code::kUnavailable, "cache directory {} is out of use", directory_.path);
+  if (auto admits = Admits(data.size() + 2 * std::uint64_t{kPageBytes}); !admits)
+    return std::unexpected(admits.error().Wrap(directory_.path));
   auto written = WriteRange(block, offset, data);
   if (written) {
     env_.metrics.stored.Increment(static_cast<double>(data.size()));

@@ -82,7 +82,7 @@ class CacheDir {
   Result<void> Trim(const BlockId& block, std::span<const BlockFile::Span> keep,
                     std::string_view family);
   Result<DiskCache::Removed> Unpin(const Context& ctx, std::string_view plan);
-  Result<DiskCache::Removed> Clear(const BlockId& block);
+  Result<DiskCache::Removed> Clear(const BlockId& block, std::string_view plan = {});
   Result<DiskCache::Removed> ClearAll(const Context& ctx);
   std::vector<std::string> Plans() const;
 
@@ -98,8 +98,9 @@ class CacheDir {
   void Upkeep(const Context& ctx);
   // An operation failed with this errno; may take the directory out.
   void Failed(std::string_view what, const std::string& path, int error);
-  // Why nothing of this size is admitted now; empty if it is.
-  std::string Refusal(std::uint64_t bytes) const;
+  // Why nothing of this size is admitted now: kNoSpace, or kUnavailable if the disk does not
+  // answer.
+  Result<void> Admits(std::uint64_t bytes) const;
   void WantRoom() { wants_room_.store(true, std::memory_order_relaxed); }
   CacheDirectoryStatus Status() const;
   Result<void> ForEachBlock(const Context& ctx, const DiskCache::BlockFn& fn) const;
@@ -117,6 +118,8 @@ class CacheDir {
     std::uint64_t files_available = 0;
   };
 
+  // A new name among the files being written; processes of other containers have their own.
+  std::string TemporaryPath(std::string_view kind);
   std::string WholePath(const BlockId& block) const;
   std::string PartPath(const BlockId& block) const;
   std::string PinPath(std::string_view plan, const BlockId& block, bool part) const;
@@ -155,6 +158,7 @@ class CacheDir {
   std::atomic<bool> usable_ = false;
   std::atomic<SharedCounters*> counters_ = nullptr;  // the last of all_counters_
   std::atomic<bool> wants_room_ = false;
+  const std::string token_;  // in names of this object's temporary files
   std::atomic<std::uint64_t> next_temporary_ = 0;
 
   Mutex evict_mutex_;
@@ -188,8 +192,5 @@ class SCOPED_CAPABILITY CacheDir::Turn {
   CacheDir& dir_;
   bool held_ = false;
 };
-
-// kInvalid if it cannot name a plan.
-Result<void> ValidatePlan(std::string_view plan);
 
 }  // namespace paddleop::volume::cache

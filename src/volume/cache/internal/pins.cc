@@ -5,13 +5,28 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <filesystem>
 
 #include "volume/cache/internal/cache_dir.h"
 #include "volume/cache/internal/walk.h"
 
-namespace paddleop::volume::cache {
+namespace paddleop::volume {
+
+Result<void> ValidatePlan(std::string_view plan) {
+  const bool good = !plan.empty() && plan.size() <= 128 && !plan.starts_with('.') &&
+                    plan.find_first_not_of(
+                        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                        "0123456789-_.") == std::string_view::npos;
+  if (good) return {};
+  return Fail(Code::kInvalid,
+              "\"{}\" cannot name a plan; use 1 to 128 letters, digits, '-', '_' and '.', not "
+              "beginning with '.'",
+              plan);
+}
+
+namespace cache {
 namespace {
 
 std::string Parent(const std::string& path) { return path.substr(0, path.rfind('/')); }
@@ -36,18 +51,6 @@ CacheDir::Turn::Turn(CacheDir& dir) : dir_(dir) {
 CacheDir::Turn::~Turn() {
   if (held_) ::flock(dir_.lock_file_.get(), LOCK_UN);
   dir_.lock_mutex_.unlock();
-}
-
-Result<void> ValidatePlan(std::string_view plan) {
-  const bool good = !plan.empty() && plan.size() <= 128 && !plan.starts_with('.') &&
-                    plan.find_first_not_of(
-                        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-                        "0123456789-_.") == std::string_view::npos;
-  if (good) return {};
-  return Fail(Code::kInvalid,
-              "\"{}\" cannot name a plan; use 1 to 128 letters, digits, '-', '_' and '.', not "
-              "beginning with '.'",
-              plan);
 }
 
 std::string CacheDir::PinPath(std::string_view plan, const BlockId& block, bool part) const {
@@ -166,7 +169,7 @@ std::optional<std::uint64_t> CacheDir::RemoveFile(const std::string& path, const
   return bytes;
 }
 
-Result<DiskCache::Removed> CacheDir::Clear(const BlockId& block) {
+Result<DiskCache::Removed> CacheDir::Clear(const BlockId& block, std::string_view plan) {
   DiskCache::Removed removed;
   if (!usable()) return removed;
   struct stat info{};
@@ -178,7 +181,12 @@ Result<DiskCache::Removed> CacheDir::Clear(const BlockId& block) {
   Change change(*counters);
   const auto plans = Plans();
   for (const bool is_part : {false, true}) {
-    if (auto bytes = RemoveFile(is_part ? part : whole, block, is_part, plans)) {
+    const bool shared = !plan.empty() && std::ranges::any_of(plans, [&](const std::string& other) {
+      return other != plan && ::access(PinPath(other, block, is_part).c_str(), F_OK) == 0;
+    });
+    if (shared) {
+      ::unlink(PinPath(plan, block, is_part).c_str());
+    } else if (auto bytes = RemoveFile(is_part ? part : whole, block, is_part, plans)) {
       ++removed.blocks;
       removed.bytes += *bytes;
     }
@@ -232,8 +240,7 @@ Result<DiskCache::Removed> CacheDir::ClearAll(const Context& ctx) {
   DiskCache::Removed removed;
   if (!usable()) return removed;
   // Moved away in one step, so that readers see all of it or nothing, and then deleted.
-  const std::string trash = fmt::format("{}/.samplefs.tmp/cleared-{}-{}", root_, ::getpid(),
-                                        next_temporary_.fetch_add(1));
+  const std::string trash = TemporaryPath("cleared");
   RETURN_IF_ERROR(MakeDirectories(trash, 0700));
   {
     Turn turn(*this);
@@ -263,4 +270,5 @@ Result<DiskCache::Removed> CacheDir::ClearAll(const Context& ctx) {
   return removed;
 }
 
-}  // namespace paddleop::volume::cache
+}  // namespace cache
+}  // namespace paddleop::volume

@@ -38,31 +38,32 @@ std::optional<CacheDir::Space> CacheDir::DiskSpace() const {
                .files_available = info.f_favail};
 }
 
-std::string CacheDir::Refusal(std::uint64_t bytes) const {
+Result<void> CacheDir::Admits(std::uint64_t bytes) const {
   {
     MutexLock lock(state_mutex_);
-    if (counters() == nullptr) return "it is not open";
-    if (env_.options.clock->Now() < full_until_) return "the disk is full";
+    if (counters() == nullptr) return Fail(Code::kUnavailable, "it is not open");
+    if (env_.options.clock->Now() < full_until_) return Fail(Code::kNoSpace, "the disk is full");
   }
   const auto counters = this->counters();
   const std::uint64_t used = NotNegative((*counters)->bytes);
   if (used + bytes > directory_.capacity) {
-    return fmt::format("{} of {} are used, {} of them pinned", FormatSize(used),
-                       FormatSize(directory_.capacity),
-                       FormatSize(NotNegative((*counters)->pinned_bytes)));
+    return Fail(Code::kNoSpace, "{} of {} are used, {} of them pinned", FormatSize(used),
+                FormatSize(directory_.capacity),
+                FormatSize(NotNegative((*counters)->pinned_bytes)));
   }
   const auto space = DiskSpace();
-  if (!space) return "the disk does not answer";
+  if (!space) return Fail(Code::kUnavailable, "the disk does not answer");
   const auto reserve =
       static_cast<std::uint64_t>(directory_.free_space_ratio * static_cast<double>(space->total));
   if (space->available < reserve + bytes) {
-    return fmt::format("its disk has {} left, of which {} stay free", FormatSize(space->available),
-                       FormatSize(reserve));
+    return Fail(Code::kNoSpace, "its disk has {} left, of which {} stay free",
+                FormatSize(space->available), FormatSize(reserve));
   }
   const auto files =
       static_cast<std::uint64_t>(directory_.free_space_ratio * static_cast<double>(space->files));
-  if (space->files > 0 && space->files_available < files + 2) return "its disk has no inodes left";
-  return "";
+  if (space->files > 0 && space->files_available < files + 2)
+    return Fail(Code::kNoSpace, "its disk has no inodes left");
+  return {};
 }
 
 void CacheDir::SetProblem(std::string problem) {
@@ -208,7 +209,7 @@ bool CacheDir::MakeRoom(const Context& ctx, std::uint64_t bytes) {
   if (need == 0 && files == 0) return true;
   if (need > used && bytes > 0) return false;
   // A little more than asked, so that the next block need not wait again.
-  return Evict(ctx, need, files, directory_.capacity / 20) || Refusal(bytes).empty();
+  return Evict(ctx, need, files, directory_.capacity / 20) || Admits(bytes);
 }
 
 Result<CacheDir::Totals> CacheDir::CountFiles(const Context& ctx) const {
@@ -336,11 +337,11 @@ CacheDirectoryStatus CacheDir::Status() const {
   }
   status.admitting = status.usable;
   if (status.usable) {
-    const std::string refusal = Refusal(env_.options.layout.block_size + 4096);
+    const auto admits = Admits(env_.options.layout.block_size + 4096);
     // What is merely full makes room by evicting.
-    if (!refusal.empty() && status.pinned_bytes + env_.options.layout.block_size >= status.bytes) {
+    if (!admits && status.pinned_bytes + env_.options.layout.block_size >= status.bytes) {
       status.admitting = false;
-      status.problem = refusal;
+      status.problem = admits.error().message();
     }
   }
   return status;

@@ -44,7 +44,9 @@ class Committer {
                                                         const std::vector<NewFile>& files);
   void Conclude(StoredFiles& stored, std::span<const Result<Ino>> answers);
   void Arrived(std::uint64_t size, bool copied);
+  // As many at a time as fit well into one deadline.
   void FlushSourceDeletions(bool all) EXCLUDES(mutex_);
+  void DeleteBatch(const std::vector<SourceDeletion>& deletions);
   // For each, whether the source still has what was copied; an error otherwise.
   std::vector<Result<void>> CheckUnchanged(const Context& ctx,
                                            const std::vector<SourceDeletion>& deletions);

@@ -40,8 +40,8 @@ class ImportPlanner {
   void Skip(const ImportItem& item, const Entry& existing);
   // Files that changed while they were read: looked at afresh and added again.
   Result<void> Retry(std::vector<ImportItem> changed);
-  // An error of one file, unless the volume itself has failed.
-  Result<void> FileError(const std::string& key, std::uint64_t size, Status error);
+  // Whether the key can be a path below the destination.
+  Result<void> CheckPlace(std::string_view key) const;
 
   ImportState& state_;
   Transfer& transfer_;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -33,6 +34,11 @@ class ExtraneousRemover {
   Result<void> Leave();
   // Removes what is in directory `path` and not in `seen` (sorted). True if nothing stays.
   Result<bool> Sweep(const std::string& path, const std::vector<std::uint64_t>& seen);
+  // Names in directory `path`. True if none stays; why one does is noted as its failure.
+  Result<bool> RemoveFiles(Ino directory, const std::string& path,
+                           std::span<const std::string> names);
+  // A directory with all that is in it. True if it goes.
+  Result<bool> RemoveTree(Ino parent, const std::string& path, const std::string& name);
   // A directory that the source does not have. True if it goes.
   Result<bool> RemoveDirectory(Ino parent, const std::string& path, const std::string& name);
   bool Selects(std::string_view path) const;

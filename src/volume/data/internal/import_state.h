@@ -49,6 +49,8 @@ class ImportState {
     FileFailed(item.key, item.size, std::move(error));
   }
   void FileFailed(const std::string& key, std::uint64_t size, Status error);
+  // The same, but fails if it is the volume that has failed: then the import cannot go on.
+  Result<void> FileError(const std::string& key, std::uint64_t size, Status error);
   std::vector<FileFailure> TakeFailures();
   ImportProgress Snapshot() const;
 

@@ -92,6 +92,7 @@ class Transfer {
   void PackRead(const std::shared_ptr<Pack>& pack);
   void StorePack(Pack& pack);
   void StoreBlock(BigFile& file, const BlockId& block, std::span<const std::byte> content);
+  Result<void> Recheck(const BigFile& file);
   void FinishBig(BigFile& file);
   Result<void> StoreObject(const BlockId& block, std::span<const std::byte> content);
   // Sorts out a read that did not give the whole file as listed.

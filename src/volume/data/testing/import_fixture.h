@@ -45,7 +45,7 @@ class ImportTest : public ::testing::Test {
     OpenVolume("volume", {});
   }
 
-  void OpenVolume(const std::string& name, Setting setting) {
+  void OpenVolume(const std::string& name, Setting setting, int trash_days = 0) {
     volume_.reset();
     url_ = "sqlite3://" + dir_.File(name + ".db");
     setting.name = name;
@@ -53,7 +53,7 @@ class ImportTest : public ::testing::Test {
     setting.storage = "file";
     setting.bucket = dir_.File("blocks") + "/";
     setting.block_size_kib = 64;
-    setting.trash_days = 0;
+    setting.trash_days = trash_days;
     ASSERT_OK(FormatVolume(kCtx, url_, setting, false, log_, metrics_));
     auto opened = Volume::Open(kCtx, url_, {.memory_cache_bytes = 0}, log_, metrics_);
     ASSERT_OK(opened);
