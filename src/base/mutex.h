@@ -17,6 +17,7 @@
 #define REQUIRES(...) PADDLEOP_THREAD_ANNOTATION(requires_capability(__VA_ARGS__))
 #define EXCLUDES(...) PADDLEOP_THREAD_ANNOTATION(locks_excluded(__VA_ARGS__))
 #define ACQUIRE(...) PADDLEOP_THREAD_ANNOTATION(acquire_capability(__VA_ARGS__))
+#define TRY_ACQUIRE(...) PADDLEOP_THREAD_ANNOTATION(try_acquire_capability(__VA_ARGS__))
 #define RELEASE(...) PADDLEOP_THREAD_ANNOTATION(release_capability(__VA_ARGS__))
 
 namespace paddleop {
@@ -24,6 +25,7 @@ namespace paddleop {
 class CAPABILITY("mutex") Mutex {
  public:
   void lock() ACQUIRE() { mutex_.lock(); }
+  bool try_lock() TRY_ACQUIRE(true) { return mutex_.try_lock(); }
   void unlock() RELEASE() { mutex_.unlock(); }
 
  private:

@@ -189,6 +189,10 @@ Result<pid_t> FindMountProcess(const std::string& mount_point) {
   socklen_t size = sizeof peer;
   if (::getsockopt(socket.get(), SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0)
     return ErrnoFail("SO_PEERCRED");
+  if (peer.pid <= 0) {
+    return Fail(Code::kNotSupported, "the process behind {} lives in another PID namespace",
+                mount_point);
+  }
   return peer.pid;
 }
 

@@ -47,7 +47,8 @@ Result<std::unique_ptr<ControlServer>> StartMetricsServer(const std::string& add
 std::string ControlSocketPath(unsigned device_minor);
 
 // The process behind a mount point, also if it does not answer. kNotFound if nothing of ours is
-// mounted there, kUnavailable if it is gone.
+// mounted there, kUnavailable if it is gone, kNotSupported if it has no number here because it
+// lives in another PID namespace.
 Result<pid_t> FindMountProcess(const std::string& mount_point);
 
 // Asks the process behind a mount point. kNotFound if nothing of ours is mounted there,

@@ -1,6 +1,7 @@
 #include "fuse/data_set_fs.h"
 
 #include <algorithm>
+#include <functional>
 #include <vector>
 
 #include "base/bytes.h"
@@ -130,6 +131,33 @@ void OnRead(fuse_req_t request, fuse_ino_t ino, std::size_t size, off_t offset, 
                   });
 }
 
+// Where a listing goes on: the number of the next entry ("." is 0, ".." is 1, the i-th child i + 2)
+// and, because a refresh may give the children other numbers, a hash of the name before it.
+constexpr int kNumberBits = 34;
+constexpr std::size_t kNumberMask = (std::size_t{1} << kNumberBits) - 1;
+
+off_t OffsetAfter(std::size_t number, std::string_view name) {
+  const std::size_t hash = std::hash<std::string_view>{}(name) >> (kNumberBits + 1);
+  return static_cast<off_t>(hash << kNumberBits | (number + 1));
+}
+
+// The number of the next entry. The name before it is looked for outwards from where it was; if it
+// is gone, its number is all that is left.
+std::size_t NumberAt(const Tree& tree, Tree::NodeIndex directory, off_t offset) {
+  const std::size_t number = static_cast<std::size_t>(offset) & kNumberMask;
+  const std::size_t count = tree.child_count(directory) + 2;
+  const auto follows = [&](std::size_t candidate) {
+    return candidate > 2 && candidate <= count &&
+           OffsetAfter(number - 1, tree.child(directory, candidate - 3).name) == offset;
+  };
+  if (number <= 2) return number;
+  for (std::size_t away = 0; away < std::max(number, count); ++away) {
+    if (follows(number + away)) return number + away;
+    if (away < number && follows(number - away)) return number - away;
+  }
+  return std::min(number, count);
+}
+
 void ReadDir(fuse_req_t request, fuse_ino_t ino, std::size_t size, off_t offset, bool plus) {
   State& state = State::Of(request);
   Call call(state.env, request, Op::kReadDir, ino);
@@ -142,7 +170,6 @@ void ReadDir(fuse_req_t request, fuse_ino_t ino, std::size_t size, off_t offset,
   if (buffer.size() < size) buffer.resize(size);
   std::size_t used = 0;
   std::string name;
-  // Offsets: "." is 1, ".." is 2, the i-th child is i + 3; each is where the next one begins.
   const auto add = [&](std::string_view text, Tree::NodeIndex node, bool dot, off_t next) {
     name.assign(text);
     fuse_entry_param param = {};
@@ -162,14 +189,13 @@ void ReadDir(fuse_req_t request, fuse_ino_t ino, std::size_t size, off_t offset,
     return true;
   };
   const std::size_t count = tree->child_count(directory);
-  for (auto at = static_cast<std::size_t>(offset); at < count + 2; ++at) {
-    const auto next = static_cast<off_t>(at + 1);
+  for (std::size_t at = NumberAt(*tree, directory, offset); at < count + 2; ++at) {
     if (at < 2) {
       // The parent of the root is not in the tree; nobody outside the kernel sees this number.
-      if (!add(at == 0 ? "." : "..", directory, true, next)) break;
+      if (!add(at == 0 ? "." : "..", directory, true, static_cast<off_t>(at + 1))) break;
     } else {
       const Tree::Child child = tree->child(directory, at - 2);
-      if (!add(child.name, child.node, false, next)) break;
+      if (!add(child.name, child.node, false, OffsetAfter(at, child.name))) break;
     }
   }
   call.ReplyData({buffer.data(), used});

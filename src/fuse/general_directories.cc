@@ -15,8 +15,8 @@ void OnOpenDir(fuse_req_t request, fuse_ino_t ino, fuse_file_info* file) {
   State& state = State::Of(request);
   Call call(state.env, request, Op::kOpenDir, ino);
   fuse_file_info out = *file;
-  out.fh = state.AddDirectory(
-      std::make_shared<volume::DirStream>(state.vfs.meta(), call.caller(), call.ino()));
+  out.fh = state.AddDirectory(std::make_shared<volume::DirStream>(state.vfs.meta(), call.caller(),
+                                                                  call.ino(), state.changes));
   call.ReplyOpen(out);
 }
 

@@ -130,8 +130,10 @@ void OnFsync(fuse_req_t request, fuse_ino_t ino, int, fuse_file_info* file) {
 void OnRelease(fuse_req_t request, fuse_ino_t ino, fuse_file_info* file) {
   State& state = State::Of(request);
   auto call = std::make_unique<Call>(state.env, request, Op::kRelease, ino);
-  state.RunIo([&state, handle = HandleOf(*file), call = std::move(call)] {
+  const bool wrote = (file->flags & O_ACCMODE) != O_RDONLY;
+  state.RunIo([&state, wrote, handle = HandleOf(*file), call = std::move(call)] {
     auto released = state.vfs.Release(Call::LastingContext(), handle);
+    if (wrote) ++state.changes;
     // Nobody sees this answer: close(2) was answered after the flush.
     if (!released) {
       state.log.Warn(Context::Background(), "closing a file failed",

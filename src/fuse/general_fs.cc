@@ -70,7 +70,8 @@ State::State(volume::Vfs& the_vfs, OpStats& the_stats, const Logger& the_log,
                        .negative = options.negative_timeout},
           .inos = {.root = options.root},
           .read_only = false,
-          .told = &told},
+          .told = &told,
+          .changes = &changes},
       pool({.name = "fuse-io", .threads = 32, .queue_limit = 4096}) {}
 
 State::~State() = default;

@@ -112,24 +112,35 @@ Result<void> RunDataSet(const Context& ctx, volume::Volume& volume, const MountO
   Refresher refresher(*data, *session, options.refresh_interval, log);
   const MountStatus status(options, volume, data.get(), stats);
   ASSIGN_OR_RETURN(
-      const Servers servers,
+      Servers servers,
       StartServers(ctx, options, *session,
                    {.status = [&status] { return status.Json(); },
                     .refresh = [&refresher](const Context& asked) -> Result<std::string> {
                       return refresher.RefreshNow(asked);
                     }},
                    stats, metrics, log));
+  const auto stop_refreshing = [&] {
+    servers = {};
+    refresher.Stop();
+  };
   Result<void> served;
   {
     const Stopper stopper(ctx, [&] {
       guard.Arm(kExitLimit);
+      session->Detach();
+      // Who tells the kernel to forget a page waits until the read of that page is answered, and
+      // cannot be killed meanwhile. So readers get their answers, if only errors, and the session
+      // goes on until nobody refreshes.
+      data->Stop();
+      stop_refreshing();
       session->Stop();
     });
     served = session->Run();
   }
   guard.Arm(kExitLimit);
-  // Answers still under way go out through the session: it ends last.
-  refresher.Stop();
+  // Answers still under way, and what the kernel is told to forget, go out through the session: it
+  // ends last.
+  stop_refreshing();
   data->Stop();
   session.reset();
   return served;

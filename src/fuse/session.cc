@@ -110,9 +110,13 @@ class Session::State {
     return {};
   }
 
+  void Detach() {
+    if (!detached_.exchange(true)) DetachOurs();
+  }
+
   void Stop() {
     if (stopped_.exchange(true)) return;
-    DetachOurs();
+    Detach();
     if (session_ != nullptr) fuse_session_exit(session_);
     // Detached but still in use, the connection lives on: the threads must not wait for its end. A
     // thread that is about to wait misses one signal, so it is sent until all have left.
@@ -237,6 +241,7 @@ class Session::State {
   const Logger& log_;
   fuse_session* session_ = nullptr;
   std::optional<unsigned> minor_;  // of the mounted device
+  std::atomic<bool> detached_{false};
   std::atomic<bool> stopped_{false};
   std::atomic<bool> greeted_{false};
   std::atomic<std::size_t> idle_{0};        // threads that wait for a request
@@ -265,6 +270,7 @@ Result<std::unique_ptr<Session>> Session::Mount(const fuse_lowlevel_ops& operati
 }
 
 Result<void> Session::Run() { return state_->Run(); }
+void Session::Detach() { state_->Detach(); }
 void Session::Stop() { state_->Stop(); }
 
 std::optional<unsigned> Session::device_minor() const { return state_->minor(); }

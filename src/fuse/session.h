@@ -47,7 +47,9 @@ class Session {
   // Serves until the file system is unmounted or Stop is called. Requests that were handed to
   // others may still be answered afterwards.
   Result<void> Run();
-  // Takes the mount away (open files do not hold it) and makes Run return.
+  // Takes the mount away (open files do not hold it); what is open there is still served.
+  void Detach();
+  // The same, and makes Run return.
   void Stop();
 
   // What the kernel remembers of a name, or of a file or directory (attributes, pages, listing), is

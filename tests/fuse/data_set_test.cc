@@ -1,4 +1,5 @@
 // Data-set mode on a real mount: no request for what the kernel knows, and refresh.
+#include <dirent.h>
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -8,7 +9,9 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <thread>
 
 #include "base/testing/matchers.h"
@@ -160,6 +163,67 @@ TEST_P(DataSetMount, SeesChangesWhenRefreshed) {
   EXPECT_EQ(::access(set_->File("d3/by-signal").c_str(), F_OK), -1);
   ASSERT_EQ(::kill(set_->pid(), SIGHUP), 0);
   EXPECT_TRUE(WaitFor([&] { return ::access(set_->File("d3/by-signal").c_str(), F_OK) == 0; }));
+}
+
+TEST_P(DataSetMount, AListingGoesOnWhereItWasAfterARefresh) {
+  std::set<std::string> expected;
+  ASSERT_EQ(::mkdir(writer_->File("many").c_str(), 0755), 0);
+  for (int i = 0; i < 300; ++i) {
+    expected.insert(fmt::format("f{:03}", i));
+    ASSERT_OK(WriteWhole(writer_->File(fmt::format("many/f{:03}", i)), ""));
+  }
+  Mount();
+  const UniqueFd dir(::open(set_->File("many").c_str(), O_RDONLY | O_DIRECTORY));
+  std::map<std::string, int> seen;
+  for (int round = 0;; ++round) {
+    alignas(dirent64) char buffer[256];
+    const ssize_t got = ::getdents64(dir.get(), buffer, sizeof buffer);
+    ASSERT_GE(got, 0) << errno;
+    if (got == 0) break;
+    for (ssize_t at = 0; at < got;) {
+      const auto* entry = reinterpret_cast<const dirent64*>(buffer + at);
+      ++seen[entry->d_name];
+      at += entry->d_reclen;
+    }
+    if (round % 10 != 5) continue;
+    // Names that come and go before it, and one behind.
+    for (int i = 0; i < 7; ++i)
+      ASSERT_OK(WriteWhole(writer_->File(fmt::format("many/a{:03}-{}", round, i)), ""));
+    ASSERT_EQ(::unlink(writer_->File(fmt::format("many/f{:03}", round / 10)).c_str()), 0);
+    auto refreshed = RunSamplefs({"refresh", set_->path()});
+    ASSERT_OK(refreshed);
+    ASSERT_EQ(refreshed->exit_code, 0) << refreshed->err;
+  }
+  for (const auto& [name, times] : seen) EXPECT_EQ(times, 1) << name;
+  for (const std::string& name : expected) EXPECT_TRUE(seen.contains(name)) << name;
+}
+
+// Whoever refreshes talks to the kernel while the mount goes away.
+TEST_P(DataSetMount, CanBeEndedWhileItRefreshes) {
+  for (int round = 0; round < 2; ++round) {
+    Mount();
+    EXPECT_EQ(ReadAll(4), 0);
+    for (unsigned d = 0; d < 4; ++d) {  // the same content, as another file
+      for (unsigned i = 2; i < 25; ++i) {
+        const std::string path = writer_->File(fmt::format("d{}/f{:02}", d, i));
+        ASSERT_OK(WriteWhole(path + ".new", Pattern(i * 1'000 + d, d * 100 + i)));
+        ASSERT_EQ(::rename((path + ".new").c_str(), path.c_str()), 0);
+      }
+    }
+    std::vector<std::jthread> others;
+    for (int i = 0; i < 2; ++i)
+      others.emplace_back([&] { EXPECT_OK(RunSamplefs({"refresh", set_->path()})); });
+    others.emplace_back([&] { ReadAll(2); });
+    const pid_t pid = set_->pid();
+    ASSERT_TRUE(WaitFor([&] { return ::access(set_->File("d0").c_str(), F_OK) == 0; },
+                        std::chrono::seconds(60)));
+    ASSERT_EQ(::kill(pid, SIGTERM), 0);
+    EXPECT_TRUE(WaitFor([&] { return ::kill(pid, 0) != 0; }, std::chrono::seconds(60)))
+        << set_->Log();
+    others.clear();
+    EXPECT_EQ(set_->Log().find("AddressSanitizer"), std::string::npos) << set_->Log();
+    set_.reset();
+  }
 }
 
 TEST_P(DataSetMount, FindsChangesByItselfWhenAskedTo) {

@@ -68,6 +68,21 @@ TEST_P(PosixTest, WritesAndReadsFilesOfManySizes) {
   }
 }
 
+// The kernel takes over the length in the answer to a change of any attribute.
+TEST_P(PosixTest, AChangeOfAttributesDoesNotShrinkWhatIsBeingWritten) {
+  const UniqueFd file(::open(File("f").c_str(), O_RDWR | O_CREAT, 0644));
+  ASSERT_EQ(::write(file.get(), "hello ", 6), 6);
+  ASSERT_EQ(::fchmod(file.get(), 0600), 0);
+  struct stat status = {};
+  ASSERT_EQ(::fstat(file.get(), &status), 0);
+  EXPECT_EQ(status.st_size, 6);
+  const timespec times[2] = {{.tv_sec = 1, .tv_nsec = 0}, {.tv_sec = 0, .tv_nsec = UTIME_OMIT}};
+  ASSERT_EQ(::futimens(file.get(), times), 0);
+  ASSERT_EQ(::lseek(file.get(), 0, SEEK_END), 6);
+  ASSERT_EQ(::write(file.get(), "world", 5), 5);
+  EXPECT_EQ(Content(File("f")), "hello world");
+}
+
 TEST_P(PosixTest, NoFileIsLargerThanTheLargest) {
   ASSERT_OK(WriteWhole(File("f"), "data"));
   constexpr off_t kTooFar = off_t{1} << 57;
@@ -326,6 +341,38 @@ TEST_P(PosixTest, ALargeDirectoryIsListedOnceAndCompletelyWhileItChanges) {
   ::closedir(listing);
   for (int i = 0; i < kStay; ++i) EXPECT_EQ(seen.count("stay" + std::to_string(i)), 1u) << i;
   for (const std::string& name : seen) EXPECT_EQ(seen.count(name), 1u) << name;
+}
+
+TEST_P(PosixTest, AListingBringsNoRemovedNameBack) {
+  std::set<std::string> left, removed;
+  for (int i = 0; i < 300; ++i) {
+    left.insert(fmt::format("f{:03}", i));
+    ASSERT_OK(WriteWhole(File(fmt::format("f{:03}", i)), "x"));
+  }
+  const UniqueFd dir(::open(dir_.c_str(), O_RDONLY | O_DIRECTORY));
+  // A few names at a time, the rest of which the mount has read with the first.
+  const auto next = [&] {
+    alignas(dirent64) char buffer[256];
+    const ssize_t got = ::getdents64(dir.get(), buffer, sizeof buffer);
+    for (ssize_t at = 0; at < got;) {
+      const auto* entry = reinterpret_cast<const dirent64*>(buffer + at);
+      struct stat status = {};  // who looks at the files gets their attributes with the listing
+      const bool there = ::stat(File(entry->d_name).c_str(), &status) == 0;
+      EXPECT_EQ(there, !removed.contains(entry->d_name)) << entry->d_name;
+      left.erase(entry->d_name);
+      at += entry->d_reclen;
+    }
+    return got > 0;
+  };
+  ASSERT_TRUE(next());
+  removed = left;
+  for (const std::string& name : removed) ASSERT_EQ(::unlink(File(name).c_str()), 0) << name;
+  while (next()) {
+  }
+  for (const std::string& name : removed) {
+    const UniqueFd file(::open(File(name).c_str(), O_CREAT | O_EXCL | O_WRONLY, 0644));
+    EXPECT_TRUE(file.valid()) << name << ": " << errno;
+  }
 }
 
 TEST_P(PosixTest, TimesModesAndOwners) {

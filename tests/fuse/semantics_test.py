@@ -43,6 +43,20 @@ class Semantics(unittest.TestCase):
         (base / "local").mkdir()
         self.paths["T"] = str(base / "local")
 
+    def test_a_mount_of_the_volume_is_no_other_source(self):
+        url = f"sqlite3://{self.folder.name}/meta.db"
+        folder = pathlib.Path(self.paths["A"]) / "set"
+        (folder / "deep").mkdir(parents=True)
+        (folder / "file").write_text("the only copy")
+        for to, option in (("/set", "--delete-src"), ("/set/deep", "--delete-src"), ("/", "--delete-dst")):
+            done = subprocess.run([SAMPLEFS, "sync", url, str(folder), "--to", to, option], capture_output=True,
+                                  text=True, timeout=120)
+            self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
+            self.assertIn("--to" if option == "--delete-src" else "delete-dst", done.stderr)
+        self.assertEqual((folder / "file").read_text(), "the only copy")
+        run(SAMPLEFS, "sync", url, str(folder), "--to", "/copy")
+        self.assertEqual((pathlib.Path(self.paths["A"]) / "copy/file").read_text(), "the only copy")
+
     def test_every_example_holds(self):
         found = examples()
         self.assertGreaterEqual(len(found), 10)

@@ -37,6 +37,27 @@ timespec ToTimespec(const volume::Timestamp& time) {
   return {.tv_sec = time.seconds, .tv_nsec = static_cast<long>(time.nanos)};
 }
 
+// A release may, too, but only of a file that was written.
+bool MayChange(Op op) {
+  switch (op) {
+    case Op::kLookup:
+    case Op::kGetAttr:
+    case Op::kReadLink:
+    case Op::kRead:
+    case Op::kOpen:
+    case Op::kRelease:
+    case Op::kOpenDir:
+    case Op::kReadDir:
+    case Op::kReleaseDir:
+    case Op::kStatFs:
+    case Op::kGetXattr:
+    case Op::kListXattr:
+      return false;
+    default:
+      return true;
+  }
+}
+
 }  // namespace
 
 int ErrnoOf(const Status& status) {
@@ -137,6 +158,7 @@ volume::Caller Call::caller(bool with_groups) const {
 void Call::BeforeReply() {
   if (interruptible_) fuse_req_interrupt_func(request_, nullptr, nullptr);
   interruptible_ = false;
+  if (env_.changes != nullptr && MayChange(op_)) env_.changes->fetch_add(1);
 }
 
 void Call::Error(int error) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <memory>
 #include <optional>
@@ -41,7 +42,8 @@ struct CallEnvironment {
   Timeouts timeouts;
   InoMap inos;
   bool read_only = false;
-  ToldLengths* told = nullptr;  // learns what the kernel is told; may be null
+  ToldLengths* told = nullptr;                    // learns what the kernel is told; may be null
+  std::atomic<std::uint64_t>* changes = nullptr;  // counts what may have changed; may be null
 };
 
 // The errno for the kernel. It has checked the permission bits itself, so what is refused here is

@@ -57,6 +57,7 @@ class GeneralFs::State {
   std::stop_source stop;
   Interrupts interrupts;
   ToldLengths told;
+  std::atomic<std::uint64_t> changes{0};               // made through this mount so far
   std::function<void(volume::Ino)> forget_attributes;  // makes the kernel ask again
   CallEnvironment env;
   KnownVersions versions;

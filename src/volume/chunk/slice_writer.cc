@@ -61,7 +61,7 @@ Result<void> SliceWriter::Write(const Context& ctx, std::uint32_t offset,
   const std::uint32_t block_size = blocks_.options().layout.block_size;
   while (!data.empty()) {
     const std::uint32_t index = offset / block_size, inside = offset % block_size;
-    if (index - uploaded_ >= open_.size()) open_.push_back(std::make_unique<Block>());
+    if (index - uploaded_ >= open_.size()) open_.push_back(std::make_shared<Block>());
     Block& block = *open_[index - uploaded_];
     const std::size_t count = std::min<std::size_t>(data.size(), block_size - inside);
     RETURN_IF_ERROR(block.Grow(ctx, blocks_.budget(), inside + count, block_size));
@@ -80,9 +80,7 @@ Result<void> SliceWriter::Write(const Context& ctx, std::uint32_t offset,
 
 Result<void> SliceWriter::Upload(const Context& ctx, std::uint32_t index) {
   CHECK(index == uploaded_ && !open_.empty(), "upload of block {}", index);
-  const std::shared_ptr<Block> block = std::move(open_.front());
-  open_.pop_front();
-  ++uploaded_;
+  const std::shared_ptr<Block> block = open_.front();
   const BlockId id{.slice = id_, .index = index, .length = static_cast<std::uint32_t>(block->used)};
   {
     MutexLock lock(uploads_->mutex);
@@ -96,18 +94,21 @@ Result<void> SliceWriter::Upload(const Context& ctx, std::uint32_t index) {
     --uploads->running;
     uploads->changed.notify_all();
   };
-  auto queued = blocks_.uploads().Submit(ctx, upload);
-  if (!queued) {
+  if (auto queued = blocks_.uploads().Submit(ctx, upload); !queued) {
+    // The block stays: the caller's time is up, perhaps not that of who comes next.
     MutexLock lock(uploads_->mutex);
     --uploads_->running;
-    if (uploads_->result) uploads_->result = queued;
+    return queued;
   }
-  return queued;
+  open_.pop_front();
+  ++uploaded_;
+  return {};
 }
 
 Result<void> SliceWriter::Seal(const Context& ctx) {
   sealed_ = true;
-  while (!open_.empty()) RETURN_IF_ERROR(Upload(ctx, uploaded_));
+  // A write that got no buffer may have left an empty block behind.
+  while (!open_.empty() && open_.front()->used > 0) RETURN_IF_ERROR(Upload(ctx, uploaded_));
   return {};
 }
 

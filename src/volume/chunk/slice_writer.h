@@ -28,7 +28,8 @@ class SliceWriter {
   bool CanWrite(std::uint64_t offset, std::uint64_t size) const;
   // Waits for buffers within the caller's deadline.
   Result<void> Write(const Context& ctx, std::uint32_t offset, std::span<const std::byte> data);
-  // Hands over what is left; nothing can be written afterwards.
+  // Hands over what is left; nothing can be written afterwards. If the caller's time ends first, it
+  // can be called again.
   Result<void> Seal(const Context& ctx);
   // Seals, and waits until all blocks are stored: the slice can be committed. The first failed
   // upload is returned, and again by later calls.
@@ -48,7 +49,7 @@ class SliceWriter {
   std::uint32_t size_ = 0;
   std::uint32_t uploaded_ = 0;  // blocks handed over, always a prefix
   bool sealed_ = false;
-  std::deque<std::unique_ptr<Block>> open_;  // blocks uploaded_, uploaded_ + 1, ...
+  std::deque<std::shared_ptr<Block>> open_;  // blocks uploaded_, uploaded_ + 1, ...
   std::shared_ptr<Uploads> uploads_;
 };
 

@@ -70,6 +70,29 @@ TEST_F(SliceWriterTest, ASliceEndsAtItsLargestSize) {
   EXPECT_FALSE(writer.CanWrite(0, kMaxSliceSize + 1));
 }
 
+TEST_F(SliceWriterTest, WhatGotNoBufferIsNotStored) {
+  auto all = blocks_.budget().Acquire(kCtx, 4 * kBlock);
+  ASSERT_OK(all);
+  SliceWriter writer(blocks_, 5);
+  const Context stopped = kCtx.WithTimeout(std::chrono::milliseconds(1));
+  EXPECT_CODE(writer.Write(stopped, 0, AsBytes("data")), Code::kDeadline);
+  EXPECT_OK(writer.Finish(kCtx));
+  EXPECT_EQ(writer.size(), 0u);
+  EXPECT_EQ(store_.calls(Op::kPut), 0);
+}
+
+TEST_F(SliceWriterTest, WhoeverIsStoppedLosesNoBlocks) {
+  store_.InjectRandomly(Op::kPut,
+                        {.kind = Fault::Kind::kSlow, .delay = std::chrono::milliseconds(20)}, 1.0);
+  SliceWriter writer(blocks_, 6);
+  ASSERT_OK(writer.Write(kCtx, 0, AsBytes("data")));
+  std::stop_source stop;
+  stop.request_stop();
+  EXPECT_CODE(writer.Finish(kCtx.WithStop(stop.get_token())), Code::kCancelled);
+  ASSERT_OK(writer.Finish(kCtx));
+  EXPECT_EQ(ReadBack(writer), "data");
+}
+
 TEST_F(SliceWriterTest, AFailedUploadIsReported) {
   store_.Inject(Op::kPut, {.kind = Fault::Kind::kUnavailable});
   SliceWriter writer(blocks_, 4);

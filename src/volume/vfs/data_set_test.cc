@@ -10,6 +10,7 @@
 #include "base/bytes.h"
 #include "base/posix.h"
 #include "base/testing/matchers.h"
+#include "volume/cache/metrics.h"
 #include "volume/object/testing/faulty_store.h"
 #include "volume/object/testing/mem_object.h"
 #include "volume/vfs/vfs.h"
@@ -17,8 +18,11 @@
 namespace paddleop::volume {
 namespace {
 
+using namespace std::chrono_literals;
+using object::testing::Fault;
 using object::testing::FaultyObjectStore;
 using object::testing::MemObjectStore;
+using object::testing::Op;
 
 const Context kCtx = Context::Background().WithTimeout(std::chrono::minutes(2));
 constexpr std::uint32_t kBlock = 64 << 10;
@@ -161,7 +165,29 @@ TEST_F(DataSetTest, SoManyCallersReadTheDiskThemselves) {
                         }),
             reader);
   EXPECT_EQ(answered_by("p001-001", [] {}), reader) << "and there is room again afterwards";
+  const auto& hits = metrics_.AddCounter(cache_metrics::kHits, "", {{"tier", "disk"}});
+  const auto& bytes = metrics_.AddCounter(cache_metrics::kHitBytes, "", {{"tier", "disk"}});
+  const double hits_before = hits.Value(), bytes_before = bytes.Value();
   all();
+  EXPECT_EQ(hits.Value() - hits_before, 5);
+  EXPECT_EQ(bytes.Value() - bytes_before, 6'000 + big.size());
+}
+
+TEST_F(DataSetTest, ReadersOfAStoreThatIsAwayWaitNoLongerThanTheyWereTold) {
+  Import(24, 1, 3'000);
+  // One after the other they would wait for many seconds.
+  Open({.fetch_threads = 1, .io_timeout = 500ms, .prefetch = false});
+  objects_.InjectRandomly(Op::kGet, {.kind = Fault::Kind::kUnavailable}, 1.0);
+  const auto begin = std::chrono::steady_clock::now();
+  std::vector<std::future<bool>> failed;
+  for (int i = 0; i < 24; ++i) {
+    auto answer = std::make_shared<std::promise<bool>>();
+    failed.push_back(answer->get_future());
+    set_->Read(Find(fmt::format("p{:03}-000", i)), 0, 10,
+               [answer](const auto& bytes) { answer->set_value(!bytes); });
+  }
+  for (auto& each : failed) EXPECT_TRUE(each.get());
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, 2s);
 }
 
 TEST_F(DataSetTest, ReadsPackedFilesWithFewRequests) {

@@ -7,14 +7,20 @@ namespace {
 
 constexpr std::size_t kPage = 1000;
 constexpr std::uint64_t kDots = 2;  // "." and ".." come first
+// How long attributes are given that somebody else may have changed: little beside the time for
+// which the kernel keeps them, and enough to ask for a whole page.
+constexpr std::chrono::milliseconds kAttrsGood{100};
 
 }  // namespace
 
-DirStream::DirStream(MetaStore& meta, Caller caller, Ino ino)
-    : meta_(meta), caller_(std::move(caller)), ino_(ino) {}
+DirStream::DirStream(MetaStore& meta, Caller caller, Ino ino,
+                     const std::atomic<std::uint64_t>& changes)
+    : meta_(meta), caller_(std::move(caller)), ino_(ino), changes_(changes) {}
 
 Result<void> DirStream::NextPage(const Context& ctx, bool with_attrs) {
   const bool first = entries_.empty() && cursor_.empty();
+  page_changes_ = changes_.load();
+  page_read_ = std::chrono::steady_clock::now();
   ASSIGN_OR_RETURN(DirPage page, meta_.ReadDir(ctx, caller_, ino_, cursor_, kPage, with_attrs));
   cursor_ = std::move(page.next);
   complete_ = cursor_.empty();
@@ -30,6 +36,14 @@ Result<void> DirStream::NextPage(const Context& ctx, bool with_attrs) {
   return {};
 }
 
+// The kernel believes a listing as it believes an answer about each file: a name that was removed
+// after the page was read would come back, and a file that has grown would shrink.
+void DirStream::DropOldAttrs() {
+  const bool good = page_changes_ == changes_.load() &&
+                    std::chrono::steady_clock::now() - page_read_ < kAttrsGood;
+  if (!good) page_attrs_.clear();
+}
+
 DirEntry DirStream::EntryAt(std::size_t i) {
   const Kept& kept = entries_[i];
   DirEntry entry{.name = kept.name, .ino = kept.ino, .type = kept.type};
@@ -41,6 +55,7 @@ DirEntry DirStream::EntryAt(std::size_t i) {
 Result<void> DirStream::Read(const Context& ctx, std::uint64_t offset, bool with_attrs,
                              const EntryFn& fn) {
   MutexLock lock(mutex_);
+  DropOldAttrs();
   if (offset == 0) {
     names_.clear();
     entries_.clear();

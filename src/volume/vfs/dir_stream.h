@@ -1,5 +1,7 @@
 #pragma once
 
+#include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -22,8 +24,9 @@ namespace paddleop::volume {
 // Thread-safe; readers of one stream take turns.
 class DirStream {
  public:
-  // `meta` outlives this object.
-  DirStream(MetaStore& meta, Caller caller, Ino ino);
+  // `changes` moves with every change that this process makes to the volume: attributes read before
+  // one are not given after it. Both outlive this object.
+  DirStream(MetaStore& meta, Caller caller, Ino ino, const std::atomic<std::uint64_t>& changes);
 
   // Takes the entry; `next` is the offset that follows it. False if there is no room for it: it is
   // given again next time.
@@ -42,17 +45,21 @@ class DirStream {
 
   Result<void> NextPage(const Context& ctx, bool with_attrs) REQUIRES(mutex_);
   DirEntry EntryAt(std::size_t i) REQUIRES(mutex_);
+  void DropOldAttrs() REQUIRES(mutex_);
 
   MetaStore& meta_;
   const Caller caller_;
   const Ino ino_;
+  const std::atomic<std::uint64_t>& changes_;
 
   Mutex mutex_;
   std::deque<Kept> entries_ GUARDED_BY(mutex_);  // a deque: names_ refers into it
   std::unordered_set<std::string_view> names_ GUARDED_BY(mutex_);
-  // Attributes of the last page only: those of earlier ones are too old to be given again.
+  // Attributes of the last page, as long as they are good.
   std::size_t page_first_ GUARDED_BY(mutex_) = 0;
   std::vector<std::optional<Attr>> page_attrs_ GUARDED_BY(mutex_);
+  std::uint64_t page_changes_ GUARDED_BY(mutex_) = 0;
+  std::chrono::steady_clock::time_point page_read_ GUARDED_BY(mutex_);
   std::string cursor_ GUARDED_BY(mutex_);
   bool complete_ GUARDED_BY(mutex_) = false;
 };

@@ -33,11 +33,12 @@ class DirStreamTest : public ::testing::Test {
   TempDir dir_;
   Logger log_;
   std::unique_ptr<MetaStore> meta_;
+  std::atomic<std::uint64_t> changes_{0};
 };
 
 TEST_F(DirStreamTest, GivesEveryEntryOnceWhileOthersComeAndGo) {
   for (int i = 0; i < 2'500; ++i) Make(fmt::format("f{:05}", i));
-  DirStream stream(*meta_, Caller{}, kRootIno);
+  DirStream stream(*meta_, Caller{}, kRootIno, changes_);
   std::map<std::string, int> seen;
   std::uint64_t offset = 0;
   for (int round = 0;; ++round) {
@@ -61,7 +62,7 @@ TEST_F(DirStreamTest, GivesEveryEntryOnceWhileOthersComeAndGo) {
 
 TEST_F(DirStreamTest, AnOffsetCanBeReadAgainAndZeroBeginsAfresh) {
   for (int i = 0; i < 5; ++i) Make(fmt::format("f{}", i));
-  DirStream stream(*meta_, Caller{}, kRootIno);
+  DirStream stream(*meta_, Caller{}, kRootIno, changes_);
   std::vector<std::string> names;
   std::vector<bool> with;
   const auto all = [&](const DirEntry& entry, std::uint64_t) {
@@ -83,11 +84,32 @@ TEST_F(DirStreamTest, AnOffsetCanBeReadAgainAndZeroBeginsAfresh) {
   EXPECT_EQ(names.size(), 8u);
 }
 
+TEST_F(DirStreamTest, AttributesFromBeforeAChangeAreNotGiven) {
+  for (int i = 0; i < 5; ++i) Make(fmt::format("f{}", i));
+  DirStream stream(*meta_, Caller{}, kRootIno, changes_);
+  std::vector<bool> with;
+  const auto read = [&](std::uint64_t offset, std::size_t most) {
+    with.clear();
+    ASSERT_OK(stream.Read(kCtx, offset, true, [&](const DirEntry& entry, std::uint64_t) {
+      if (with.size() == most) return false;
+      with.push_back(entry.attr.has_value());
+      return true;
+    }));
+  };
+  read(0, 3);
+  EXPECT_EQ(with, (std::vector<bool>{false, false, true}));
+  ++changes_;
+  read(3, 10);
+  EXPECT_EQ(with, (std::vector<bool>{false, false, false, false})) << "the kernel asks for each";
+  read(0, 10);
+  EXPECT_EQ(with, (std::vector<bool>{false, false, true, true, true, true, true}));
+}
+
 TEST_F(DirStreamTest, AFileCannotBeListed) {
   Make("f");
   auto entry = meta_->Lookup(kCtx, Caller{}, kRootIno, "f");
   ASSERT_OK(entry);
-  DirStream stream(*meta_, Caller{}, entry->ino);
+  DirStream stream(*meta_, Caller{}, entry->ino, changes_);
   EXPECT_CODE(stream.Read(kCtx, 0, false, [](const DirEntry&, std::uint64_t) { return true; }),
               Code::kNotDirectory);
 }

@@ -28,26 +28,29 @@ class Vfs::State {
     return open;
   }
 
-  // Registers a handle on a file that meta has just opened with these attributes.
-  OpenedFile Register(Ino ino, const Attr& attr, OpenFlags flags) {
-    auto file = files_.Retain(
-        ino, [&] { return std::make_shared<FileState>(meta_, blocks_, log_, ino, attr); });
-    Learn(*file, attr);
-    auto open = std::make_shared<OpenHandle>();
-    open->file = file;
-    open->flags = flags;
-    open->reader = std::make_unique<FileReader>(
-        meta_, blocks_, file->views, ino, ReadAheadOptions{.max_bytes = options_.max_readahead});
+  // For a handle on the file; to be forgotten if there will be none.
+  std::shared_ptr<FileState> Retain(Ino ino) {
+    return files_.Retain(ino,
+                         [&] { return std::make_shared<FileState>(meta_, blocks_, log_, ino); });
+  }
+
+  // Adds a handle on a file that meta has opened with these attributes. `file` is retained already.
+  OpenedFile Register(const std::shared_ptr<FileState>& file, const Attr& attr, OpenFlags flags) {
+    const Ino ino = file->ino;
+    auto open = std::make_shared<OpenHandle>(
+        file, flags,
+        std::make_unique<FileReader>(meta_, blocks_, file->views, ino,
+                                     ReadAheadOptions{.max_bytes = options_.max_readahead}));
     Entry entry{.ino = ino, .attr = attr};
     entry.attr.length = std::max(entry.attr.length, file->writer.length());
     return {.handle = files_.Add(std::move(open)), .entry = std::move(entry)};
   }
 
-  // Takes over what the volume says of the file now.
-  void Learn(FileState& file, const Attr& attr) {
+  // Takes over what the volume says of the file, asked after the writer's version was `version`.
+  static void Learn(FileState& file, const Attr& attr, std::uint64_t version) {
+    file.writer.LearnLength(attr.length, version);
     MutexLock lock(file.mutex);
     file.attr_read = std::chrono::steady_clock::now();
-    if (!file.writer.Dirty()) file.writer.set_length(attr.length);
     if (file.mtime == attr.mtime) return;
     file.mtime = attr.mtime;
     file.views.Clear();
@@ -56,14 +59,21 @@ class Vfs::State {
   // Commits what is pending, so that the volume and what we do next agree.
   Result<void> FlushFile(const Context& ctx, Ino ino) {
     auto file = files_.FindFile(ino);
-    return file ? FlushState(ctx, *file) : Result<void>{};
+    return file ? file->writer.Flush(ctx) : Result<void>{};
   }
 
-  Result<void> FlushState(const Context& ctx, FileState& file) {
-    const bool dirty = file.writer.Dirty();
-    auto flushed = file.writer.Flush(ctx);
-    if (dirty) file.views.Clear();
-    return flushed;
+  // The same for who may have written through this handle: it is told, once, of everything that was
+  // lost since it was opened, whoever's flush that was.
+  Result<void> FlushHandle(const Context& ctx, OpenHandle& open) {
+    auto flushed = open.file->writer.Flush(ctx);
+    if (!open.flags.write) return flushed;
+    auto lost = open.file->writer.LossSince(open.losses_seen);
+    return flushed ? lost : flushed;
+  }
+
+  // How far the file goes by what was written and is not in the volume yet; 0 if nothing is.
+  static std::uint64_t UncommittedEnd(const FileState* file) {
+    return file != nullptr && file->writer.Dirty() ? file->writer.length() : 0;
   }
 
   // The file's length for a read that wants bytes up to `end`.
@@ -76,8 +86,9 @@ class Vfs::State {
     }
     if (!fresh) {
       // Another client may have made it longer.
+      const std::uint64_t version = file.writer.Version();
       ASSIGN_OR_RETURN(const Attr attr, meta_.GetAttr(ctx, file.ino));
-      Learn(file, attr);
+      Learn(file, attr, version);
     }
     return file.writer.length();
   }
@@ -107,10 +118,9 @@ Result<Attr> Vfs::GetAttr(const Context& ctx, Ino ino) {
   // Looked at before and after: a commit in between would otherwise hide bytes that were written
   // long ago, because the volume was asked before it and the writer after it.
   const auto file = state_->files_.FindFile(ino);
-  const std::uint64_t before = file && file->writer.Dirty() ? file->writer.length() : 0;
+  const std::uint64_t before = State::UncommittedEnd(file.get());
   ASSIGN_OR_RETURN(Attr attr, state_->meta_.GetAttr(ctx, ino));
-  const std::uint64_t after = file && file->writer.Dirty() ? file->writer.length() : 0;
-  attr.length = std::max({attr.length, before, after});
+  attr.length = std::max({attr.length, before, State::UncommittedEnd(file.get())});
   return attr;
 }
 
@@ -130,10 +140,14 @@ Result<Attr> Vfs::SetAttr(const Context& ctx, const Caller& caller, Ino ino,
   const Context bounded = state_->Bounded(ctx);
   auto file = state_->files_.FindFile(ino);
   // Times set by the user must not be overtaken by the commit of an earlier write.
-  if (file && (change.length || change.mtime)) RETURN_IF_ERROR(state_->FlushState(bounded, *file));
+  if (file && (change.length || change.mtime)) RETURN_IF_ERROR(file->writer.Flush(bounded));
+  const std::uint64_t before = State::UncommittedEnd(file.get());
   ASSIGN_OR_RETURN(Attr attr, state_->meta_.SetAttr(bounded, caller, ino, change));
-  if (file && change.length) {
-    file->writer.set_length(attr.length);
+  if (!change.length) {
+    // As in GetAttr: whoever is told a shorter length forgets the bytes behind it.
+    attr.length = std::max({attr.length, before, State::UncommittedEnd(file.get())});
+  } else if (file) {
+    file->writer.SetLength(attr.length);
     file->views.Clear();
   }
   return attr;
@@ -145,7 +159,7 @@ Result<Attr> Vfs::Fallocate(const Context& ctx, const Caller& caller, Ino ino, F
   RETURN_IF_ERROR(state_->FlushFile(bounded, ino));
   ASSIGN_OR_RETURN(Attr attr, state_->meta_.Fallocate(bounded, caller, ino, mode, offset, length));
   if (auto file = state_->files_.FindFile(ino)) {
-    file->writer.set_length(attr.length);
+    file->writer.SetLength(attr.length);
     file->views.Clear();
   }
   return attr;
@@ -160,7 +174,7 @@ Result<std::uint64_t> Vfs::CopyRange(const Context& ctx, Ino from, std::uint64_t
                    state_->meta_.CopyRange(bounded, from, from_offset, to, to_offset, length));
   if (auto file = state_->files_.FindFile(to)) {
     ASSIGN_OR_RETURN(const Attr attr, state_->meta_.GetAttr(bounded, to));
-    file->writer.set_length(attr.length);
+    file->writer.SetLength(attr.length);
     file->views.Clear();
   }
   return copied;
@@ -187,20 +201,31 @@ Result<Attr> Vfs::CutOpened(const Context& ctx, const Caller& caller, Ino ino, c
 
 Result<OpenedFile> Vfs::Open(const Context& ctx, const Caller& caller, Ino ino, OpenFlags flags) {
   const Context bounded = state_->Bounded(ctx);
+  // Retained before the volume is asked: from then on the writer knows better than an old answer.
+  const auto file = state_->Retain(ino);
+  auto attr = OpenRetained(bounded, caller, *file, flags);
+  if (attr) return state_->Register(file, *attr, flags);
+  state_->files_.Forget(ino);
+  return std::unexpected(std::move(attr).error());
+}
+
+Result<Attr> Vfs::OpenRetained(const Context& ctx, const Caller& caller, FileState& file,
+                               OpenFlags flags) {
+  const Ino ino = file.ino;
   // What this process wrote and has not committed must be seen by whoever opens the file now.
-  RETURN_IF_ERROR(state_->FlushFile(bounded, ino));
+  RETURN_IF_ERROR(file.writer.Flush(ctx));
+  const std::uint64_t version = file.writer.Version();
   const unsigned mask = (flags.read ? kMayRead : 0) | (flags.write ? kMayWrite : 0);
-  ASSIGN_OR_RETURN(Attr attr, state_->meta_.Open(bounded, caller, ino, mask));
+  ASSIGN_OR_RETURN(Attr attr, state_->meta_.Open(ctx, caller, ino, mask));
   if (attr.type != FileType::kFile) {
-    auto closed = state_->meta_.Close(bounded, ino);
+    auto closed = state_->meta_.Close(ctx, ino);
     return attr.type == FileType::kDirectory
                ? Fail(Code::kIsDirectory, "inode {} is a directory", ToInt(ino))
                : Fail(Code::kInvalid, "inode {} is not a regular file", ToInt(ino));
   }
-  if (flags.truncate && flags.write) {
-    ASSIGN_OR_RETURN(attr, CutOpened(bounded, caller, ino, attr));
-  }
-  return state_->Register(ino, attr, flags);
+  State::Learn(file, attr, version);
+  if (flags.truncate && flags.write) return CutOpened(ctx, caller, ino, attr);
+  return attr;
 }
 
 Result<OpenedFile> Vfs::Create(const Context& ctx, const Caller& caller, Ino parent,
@@ -209,10 +234,21 @@ Result<OpenedFile> Vfs::Create(const Context& ctx, const Caller& caller, Ino par
   const Context bounded = state_->Bounded(ctx);
   ASSIGN_OR_RETURN(Entry entry,
                    state_->meta_.Create(bounded, caller, parent, name, mode, exclusive));
-  if (flags.truncate && entry.attr.length > 0) {
-    ASSIGN_OR_RETURN(entry.attr, CutOpened(bounded, caller, entry.ino, entry.attr));
+  const auto file = state_->Retain(entry.ino);
+  State::Learn(*file, entry.attr, 0);
+  if (const std::uint64_t version = file->writer.Version(); version > 0) {
+    // Others have changed it through this process, perhaps since it was made.
+    if (auto now = state_->meta_.GetAttr(bounded, entry.ino)) State::Learn(*file, *now, version);
   }
-  return state_->Register(entry.ino, entry.attr, flags);
+  if (flags.truncate && entry.attr.length > 0) {
+    auto cut = CutOpened(bounded, caller, entry.ino, entry.attr);
+    if (!cut) {
+      state_->files_.Forget(entry.ino);
+      return std::unexpected(std::move(cut).error());
+    }
+    entry.attr = *std::move(cut);
+  }
+  return state_->Register(file, entry.attr, flags);
 }
 
 Result<std::size_t> Vfs::Read(const Context& ctx, Handle handle, std::uint64_t offset,
@@ -220,7 +256,7 @@ Result<std::size_t> Vfs::Read(const Context& ctx, Handle handle, std::uint64_t o
   const Context bounded = state_->Bounded(ctx);
   ASSIGN_OR_RETURN(const auto open, state_->Get(handle));
   if (!open->flags.read) return Fail(Code::kInvalid, "the file is not open for reading");
-  if (open->file->writer.Dirty()) RETURN_IF_ERROR(state_->FlushState(bounded, *open->file));
+  if (open->file->writer.Dirty()) RETURN_IF_ERROR(open->file->writer.Flush(bounded));
   ASSIGN_OR_RETURN(const std::uint64_t length,
                    state_->LengthFor(bounded, *open->file, offset + out.size()));
   if (offset >= length) return std::size_t{0};
@@ -254,7 +290,7 @@ Result<void> Vfs::WriteOrAppend(const Context& ctx, Handle handle,
 
 Result<void> Vfs::Flush(const Context& ctx, Handle handle) {
   ASSIGN_OR_RETURN(const auto open, state_->Get(handle));
-  return state_->FlushState(state_->Bounded(ctx), *open->file);
+  return state_->FlushHandle(state_->Bounded(ctx), *open);
 }
 
 Result<void> Vfs::Release(const Context& ctx, Handle handle) {
@@ -262,7 +298,7 @@ Result<void> Vfs::Release(const Context& ctx, Handle handle) {
   const auto open = state_->files_.Remove(handle);
   if (!open)
     return Fail(Code::kInvalid, "handle {} is not open", static_cast<std::uint64_t>(handle));
-  auto flushed = state_->FlushState(bounded, *open->file);
+  auto flushed = state_->FlushHandle(bounded, *open);
   state_->files_.Forget(open->file->ino);
   auto closed = state_->meta_.Close(bounded, open->file->ino);
   if (!flushed) return flushed;
@@ -271,9 +307,13 @@ Result<void> Vfs::Release(const Context& ctx, Handle handle) {
 
 Result<void> Vfs::FlushAll(const Context& ctx) {
   Result<void> first;
-  for (const auto& file : state_->files_.Files()) {
-    auto flushed = state_->FlushState(ctx, *file);
-    if (!flushed && first) first = std::move(flushed);
+  const auto keep = [&](Result<void> result) {
+    if (!result && first) first = std::move(result);
+  };
+  for (const auto& file : state_->files_.Files()) keep(file->writer.Flush(ctx));
+  // Also what was lost before and nobody asked for yet.
+  for (const auto& open : state_->files_.Handles()) {
+    if (open->flags.write) keep(open->file->writer.LossSince(open->losses_seen));
   }
   return first;
 }

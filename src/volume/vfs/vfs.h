@@ -16,6 +16,8 @@
 
 namespace paddleop::volume {
 
+struct FileState;
+
 enum class Handle : std::uint64_t {};
 
 struct OpenFlags {
@@ -65,7 +67,8 @@ class Vfs {
   // True while a handle of this process is open on the file: what the volume says of its length may
   // be behind.
   bool IsOpen(Ino ino) const;
-  // A change of length first commits what was written before it.
+  // A change of length first commits what was written before it. The answer has the length that
+  // GetAttr would tell.
   Result<Attr> SetAttr(const Context& ctx, const Caller& caller, Ino ino, const AttrChange& change);
   Result<Attr> Fallocate(const Context& ctx, const Caller& caller, Ino ino, FallocateMode mode,
                          std::uint64_t offset, std::uint64_t length);
@@ -88,6 +91,8 @@ class Vfs {
   // At the end of the file, wherever that is when it is this write's turn.
   Result<void> Append(const Context& ctx, Handle handle, std::span<const std::byte> data);
   // Everything written to the file so far, through any handle, is in the volume when it returns.
+  // A handle for writing is told, once, of everything that was lost since it was opened, also if
+  // another one or the background noticed.
   Result<void> Flush(const Context& ctx, Handle handle);
   // Flushes and ends the handle, also when flushing fails.
   Result<void> Release(const Context& ctx, Handle handle);
@@ -97,6 +102,8 @@ class Vfs {
  private:
   Result<void> WriteOrAppend(const Context& ctx, Handle handle, std::optional<std::uint64_t> offset,
                              std::span<const std::byte> data);
+  Result<Attr> OpenRetained(const Context& ctx, const Caller& caller, FileState& file,
+                            OpenFlags flags);
   // Empties a file that was just opened for it; closes it if that fails.
   Result<Attr> CutOpened(const Context& ctx, const Caller& caller, Ino ino, const Attr& attr);
 

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <random>
 #include <thread>
 
@@ -24,6 +25,12 @@ using object::testing::Op;
 
 const Context kCtx = Context::Background().WithTimeout(std::chrono::minutes(2));
 constexpr std::uint32_t kBlock = 64 << 10;
+
+template <class T>
+Result<void> Outcome(const Result<T>& result) {
+  if (!result) return std::unexpected(result.error());
+  return {};
+}
 
 // One client of a volume whose metadata is a SQLite file and whose objects are in memory.
 struct Client {
@@ -180,6 +187,69 @@ TEST_F(VfsTest, ALostWriteIsReportedWhenTheFileIsClosed) {
   EXPECT_EQ(vfs().GetAttr(kCtx, file.entry.ino)->length, 0u) << "nothing half-written is visible";
 }
 
+TEST_F(VfsTest, AChangeOfTheModeDoesNotHideWhatIsBeingWritten) {
+  const auto file = MustCreate("a");
+  ASSERT_OK(vfs().Write(kCtx, file.handle, 0, AsBytes(std::string(100, 'x'))));
+  const auto changed = vfs().SetAttr(kCtx, {}, file.entry.ino, {.mode = 0600});
+  ASSERT_OK(changed);
+  // The kernel believes this length, and forgets what lies beyond.
+  EXPECT_EQ(changed->length, 100u);
+  ASSERT_OK(vfs().Release(kCtx, file.handle));
+}
+
+TEST_F(VfsTest, ALostWriteIsReportedToItsWritersWhoeverNoticesItFirst) {
+  const auto writer = MustCreate("bad");
+  const auto second = vfs().Open(kCtx, {}, writer.entry.ino, {.read = false, .write = true});
+  const auto reader = vfs().Open(kCtx, {}, writer.entry.ino, {.read = true});
+  ASSERT_OK(second);
+  ASSERT_OK(reader);
+  objects_.InjectRandomly(Op::kPut, {.kind = Fault::Kind::kUnavailable}, 1.0);
+  std::byte byte;
+  const std::function<Result<void>()> others[] = {
+      [&] { return Outcome(vfs().Open(kCtx, {}, writer.entry.ino, {.read = true})); },
+      [&] { return Outcome(vfs().Read(kCtx, reader->handle, 0, std::span(&byte, 1))); },
+      [&] { return Outcome(vfs().SetAttr(kCtx, {}, writer.entry.ino, {.length = 7})); },
+      [&] {
+        const Ino ino = writer.entry.ino;
+        return Outcome(vfs().CopyRange(kCtx, ino, 0, ino, 100, 1));
+      },
+      [&] { return vfs().Flush(kCtx, reader->handle); },
+  };
+  for (const auto& notices : others) {
+    ASSERT_OK(vfs().Write(kCtx, writer.handle, 0, AsBytes("data")));
+    EXPECT_CODE(notices(), Code::kUnavailable);
+    EXPECT_CODE(vfs().Flush(kCtx, writer.handle), Code::kUnavailable);
+    EXPECT_CODE(vfs().Flush(kCtx, second->handle), Code::kUnavailable) << "it cannot know whose";
+    EXPECT_OK(vfs().Flush(kCtx, writer.handle)) << "once";
+  }
+  const auto late = vfs().Open(kCtx, {}, writer.entry.ino, {.read = false, .write = true});
+  ASSERT_OK(late);
+  EXPECT_OK(vfs().Release(kCtx, late->handle)) << "what others lost before";
+  for (const Handle handle : {writer.handle, second->handle, reader->handle})
+    EXPECT_OK(vfs().Release(kCtx, handle));
+}
+
+TEST_F(VfsTest, AnInterruptedReaderCostsTheWriterNothing) {
+  const auto file = MustCreate("a");
+  objects_.InjectRandomly(Op::kPut, {.kind = Fault::Kind::kSlow, .delay = 300ms}, 1.0);
+  for (const bool at_once : {true, false}) {
+    const std::string content = at_once ? "first" : "second";
+    ASSERT_OK(vfs().Write(kCtx, file.handle, 0, AsBytes(content)));
+    std::stop_source stop;
+    if (at_once) stop.request_stop();
+    const int before = objects_.calls(Op::kPut);
+    const std::jthread interrupts([&] {  // while the opener waits for the upload
+      while (!at_once && objects_.calls(Op::kPut) == before) std::this_thread::yield();
+      stop.request_stop();
+    });
+    EXPECT_CODE(vfs().Open(kCtx.WithStop(stop.get_token()), {}, file.entry.ino, {.read = true}),
+                Code::kCancelled);
+    EXPECT_OK(vfs().Flush(kCtx, file.handle));
+    EXPECT_EQ(ReadAll(vfs(), file.handle), content);
+  }
+  ASSERT_OK(vfs().Release(kCtx, file.handle));
+}
+
 TEST_F(VfsTest, DataThatIsGoneIsAnErrorNotZeros) {
   const auto file = MustCreate("lost");
   ASSERT_OK(vfs().Write(kCtx, file.handle, 0, AsBytes("data")));
@@ -204,6 +274,59 @@ TEST_F(VfsTest, ManyOpenFilesWithFewBytesDoNotUseUpTheBuffers) {
     ASSERT_OK(vfs().Write(kCtx, files.back().handle, 0, AsBytes("x")));
   }
   for (const auto& file : files) ASSERT_OK(vfs().Release(kCtx, file.handle));
+}
+
+TEST_F(VfsTest, AWriterThatWaitsForBuffersDoesNotStopThoseThatFreeThem) {
+  client_ = std::make_unique<Client>(url_, objects_);
+  client_->Start({.flush_idle = 1s, .flush_age = 60s});
+  const auto waiting = MustCreate("waiting");  // the first by inode
+  std::vector<OpenedFile> files;
+  const std::string almost(kBlock - 1, 'y');  // a full block would leave at once
+  for (int i = 0; i < 64; ++i) {
+    files.push_back(MustCreate("f" + std::to_string(i)));
+    ASSERT_OK(vfs().Write(kCtx, files.back().handle, 0, AsBytes(almost)));
+  }
+  std::jthread writer(
+      [&] { EXPECT_OK(vfs().Write(kCtx.WithTimeout(20s), waiting.handle, 0, AsBytes(almost))); });
+  std::jthread opener([&] {  // whoever waits for the file must not stop them either
+    const auto opened = vfs().Open(kCtx, {}, waiting.entry.ino, {.read = true});
+    EXPECT_OK(opened);
+    if (opened) {
+      EXPECT_OK(vfs().Release(kCtx, opened->handle));
+    }
+  });
+  // The others are touched until the turn of the waiting one has come.
+  for (const auto end = std::chrono::steady_clock::now() + 1500ms;
+       std::chrono::steady_clock::now() < end;) {
+    for (const auto& file : files) ASSERT_OK(vfs().Write(kCtx, file.handle, 0, AsBytes("z")));
+  }
+  writer.join();
+  opener.join();
+  for (const auto& file : files) ASSERT_OK(vfs().Release(kCtx, file.handle));
+  ASSERT_OK(vfs().Release(kCtx, waiting.handle));
+}
+
+TEST_F(VfsTest, OpeningAFileDoesNotSetAnAppenderBack) {
+  const auto file = MustCreate("log", {.read = true, .write = true, .append = true});
+  constexpr int kLines = 500;
+  {
+    std::vector<std::jthread> openers;
+    for (int i = 0; i < 4; ++i) {
+      openers.emplace_back([&](const std::stop_token& stop) {
+        while (!stop.stop_requested()) {
+          auto opened = vfs().Open(kCtx, {}, file.entry.ino, {.read = true});
+          ASSERT_OK(opened);
+          ASSERT_OK(vfs().Release(kCtx, opened->handle));
+        }
+      });
+    }
+    for (int i = 0; i < kLines; ++i) {
+      ASSERT_OK(vfs().Write(kCtx, file.handle, 0, AsBytes("line")));
+      ASSERT_OK(vfs().Flush(kCtx, file.handle));
+    }
+  }
+  EXPECT_EQ(ReadAll(vfs(), file.handle).size(), 4u * kLines);
+  ASSERT_OK(vfs().Release(kCtx, file.handle));
 }
 
 // Random writes, truncations and reads, compared with a string.

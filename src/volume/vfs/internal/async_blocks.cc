@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/backoff.h"
+#include "volume/cache/metrics.h"
 #include "volume/vfs/metrics.h"
 
 namespace paddleop::volume {
@@ -38,6 +39,10 @@ AsyncBlocks::AsyncBlocks(BlockStore& blocks, DiskCache* disk, MetricsRegistry& m
       options_(options),
       on_miss_(std::move(on_miss)),
       ledger_(metrics),
+      cache_hits_(metrics.AddCounter(cache_metrics::kHits, "reads that a cache served",
+                                     {{"tier", "disk"}})),
+      cache_hit_bytes_(metrics.AddCounter(cache_metrics::kHitBytes, "bytes that a cache served",
+                                          {{"tier", "disk"}})),
       fetch_errors_(metrics.AddCounter(kFetchErrors, kFetchErrorsHelp)),
       fetch_pool_(
           {.name = "data-fetch", .threads = options.fetch_threads, .queue_limit = 1U << 16}),
@@ -70,7 +75,7 @@ AsyncBlocks::Content AsyncBlocks::FindInMemory(const BlockId& block, Waiter* wai
   MutexLock lock(mutex_);
   if (const auto found = pending_.find(block); found != pending_.end()) {
     Pending& pending = *found->second;
-    pending.wanted = true;
+    Want(pending);
     if (pending.content) return pending.content;
     pending.waiters.push_back(std::move(*waiter));
     *queued = true;
@@ -131,6 +136,8 @@ bool AsyncBlocks::TryBlockFile(const BlockId& block, Waiter& waiter) {
   const std::size_t content = std::min<std::size_t>(got, span.size);
   if (!file->Verify(span.offset, buffer.first(content))) return false;
   disk_->CountHit(waiter.size);
+  cache_hits_.Increment();
+  cache_hit_bytes_.Increment(waiter.size);
   reads_[kDisk]->Increment();
   bytes_[kDisk]->Increment(waiter.size);
   waiter.done(buffer.subspan(skip, waiter.size));
@@ -161,7 +168,7 @@ void AsyncBlocks::StartFetch(const BlockId& block, std::uint64_t hint, Waiter wa
     auto& pending = pending_[block];
     const bool fresh = !pending;
     if (fresh) pending = std::make_shared<Pending>();
-    pending->wanted = true;
+    Want(*pending);
     if (pending->content) {
       const Content content = pending->content;
       lock.unlock();
@@ -201,8 +208,21 @@ void AsyncBlocks::StartPrefetch(const BlockId& block) {
     FailWaiters(block, Status(Code::kCancelled, "the mount is ending"));
 }
 
+void AsyncBlocks::Want(Pending& pending) {
+  if (!pending.wanted) pending.wanted = Context::Clock::now();
+}
+
+std::optional<Context::TimePoint> AsyncBlocks::WantedSince(const BlockId& block) {
+  MutexLock lock(mutex_);
+  const auto found = pending_.find(block);
+  return found == pending_.end() ? std::nullopt : found->second->wanted;
+}
+
 void AsyncBlocks::Fetch(const BlockId& block) {
-  const Context ctx = Bounded();
+  // A reader's time runs from its arrival, also while the block waits for its turn.
+  const auto since = WantedSince(block).value_or(Context::Clock::now());
+  const Context ctx =
+      Context::Background().WithStop(stop_.get_token()).WithDeadline(since + options_.timeout);
   Backoff backoff({.initial = std::chrono::milliseconds(200),
                    .maximum = std::chrono::seconds(5),
                    .max_attempts = options_.retries});
@@ -210,14 +230,8 @@ void AsyncBlocks::Fetch(const BlockId& block) {
     auto fetched = blocks_.FetchBlock(ctx, block);
     if (fetched) return Deliver(block, *std::move(fetched));
     fetch_errors_.Increment();
-    bool wanted = false;
-    {
-      MutexLock lock(mutex_);
-      if (const auto found = pending_.find(block); found != pending_.end())
-        wanted = found->second->wanted;
-    }
     // Readers wait for a store that is away until their time is up; nobody waits for a prefetch.
-    if (!wanted || !IsRetryable(fetched.error()) || !backoff.Sleep(ctx))
+    if (!WantedSince(block) || !IsRetryable(fetched.error()) || !backoff.Sleep(ctx))
       return FailWaiters(block, fetched.error());
   }
 }

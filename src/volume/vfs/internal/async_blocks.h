@@ -7,6 +7,7 @@
 #include <list>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -72,7 +73,7 @@ class AsyncBlocks {
   struct Pending {
     std::vector<Waiter> waiters;
     Content content;  // set once it is there; the block is being written to the disk cache
-    bool wanted = false;
+    std::optional<Context::TimePoint> wanted;  // since when somebody waits for it
   };
   struct Recent {
     BlockId block;
@@ -86,6 +87,8 @@ class AsyncBlocks {
   bool TryBlockFile(const BlockId& block, Waiter& waiter);
   void StartFetch(const BlockId& block, std::uint64_t hint, Waiter waiter);
   void StartPrefetch(const BlockId& block);
+  static void Want(Pending& pending);
+  std::optional<Context::TimePoint> WantedSince(const BlockId& block);
   void Fetch(const BlockId& block);
   void Deliver(const BlockId& block, Content content);
   void FailWaiters(const BlockId& block, const Status& error);
@@ -98,6 +101,9 @@ class AsyncBlocks {
   PrefetchLedger ledger_;
   MetricsRegistry::Counter* reads_[3];
   MetricsRegistry::Counter* bytes_[3];
+  // The cache's own, which does not see who reads its files.
+  MetricsRegistry::Counter& cache_hits_;
+  MetricsRegistry::Counter& cache_hit_bytes_;
   MetricsRegistry::Counter& fetch_errors_;
   std::stop_source stop_;
   std::atomic<std::size_t> own_reads_{0};  // under way

@@ -32,12 +32,12 @@ bool BackgroundFlusher::FlushOld(const Context& ctx) {
       dirty = true;
       continue;
     }
-    auto flushed = file->writer.Flush(ctx.WithTimeout(options_.io_timeout));
-    file->views.Clear();
-    if (!flushed) {
+    // A writer may wait for buffers that files after this one hold: nobody waits for it here.
+    auto flushed = file->writer.FlushIdle(ctx.WithTimeout(options_.io_timeout));
+    dirty = dirty || file->writer.Dirty();
+    if (!flushed && !ctx.Stopped()) {
       log_.Error(ctx, "written data was lost",
                  {{"inode", ToInt(file->ino)}, {"error", flushed.error().message()}});
-      file->writer.KeepError(std::move(flushed).error());
     }
   }
   return dirty;

@@ -24,11 +24,29 @@ struct FileWriter::Pending {
   Timestamp mtime;
   bool busy = false;    // a thread is writing into it
   bool frozen = false;  // a flush has taken it
+  // Of whoever flushes: the commit may or may not have happened.
+  bool unclear = false;
 };
 
-FileWriter::FileWriter(MetaStore& meta, BlockStore& blocks, const Logger& log, Ino ino,
-                       std::uint64_t length)
-    : meta_(meta), blocks_(blocks), log_(log), ino_(ino), length_(length) {}
+FileWriter::FileWriter(MetaStore& meta, BlockStore& blocks, SliceViews& views, const Logger& log,
+                       Ino ino, std::uint64_t length)
+    : meta_(meta), blocks_(blocks), views_(views), log_(log), ino_(ino), length_(length) {}
+
+void FileWriter::SetLength(std::uint64_t length) {
+  MutexLock lock(mutex_);
+  ++version_;
+  length_.store(length);
+}
+
+std::uint64_t FileWriter::Version() const {
+  MutexLock lock(mutex_);
+  return version_;
+}
+
+void FileWriter::LearnLength(std::uint64_t length, std::uint64_t version) {
+  MutexLock lock(mutex_);
+  if (pending_.empty() && version == version_) length_.store(length);
+}
 
 bool FileWriter::Dirty() const {
   MutexLock lock(mutex_);
@@ -119,15 +137,33 @@ Result<void> FileWriter::WriteAt(const Context& ctx, std::uint64_t offset,
   return result;
 }
 
+Result<bool> FileWriter::IsCommitted(const Context& ctx, Backoff& backoff, const Pending& pending) {
+  for (;;) {
+    auto stored = meta_.ReadSlices(ctx, ino_, pending.index);
+    if (stored) {
+      const std::uint64_t id = pending.writer.id();
+      return std::ranges::any_of(*stored, [&](const Slice& slice) { return slice.id == id; });
+    }
+    if (stored.error().code() != Code::kUnavailable || !backoff.Sleep(ctx))
+      return std::unexpected(std::move(stored).error());
+  }
+}
+
 Result<void> FileWriter::Commit(const Context& ctx, Pending& pending) {
   const std::uint32_t size = pending.writer.size();
   const Slice slice{
       .pos = pending.pos, .id = pending.writer.id(), .size = size, .off = 0, .len = size};
   Backoff backoff({.initial = std::chrono::milliseconds(50), .maximum = std::chrono::seconds(2)});
   for (;;) {
+    if (pending.unclear) {
+      // Committing twice would be wrong, so look first.
+      ASSIGN_OR_RETURN(const bool committed, IsCommitted(ctx, backoff, pending));
+      if (committed) return {};
+    }
     auto committed = meta_.WriteSlice(ctx, ino_, pending.index, slice, pending.mtime);
     if (committed) return {};
-    if (committed.error().code() != Code::kUnavailable) {
+    pending.unclear = committed.error().code() == Code::kUnavailable || ctx.Stopped();
+    if (!pending.unclear) {
       // Nothing refers to these objects; with an unclear outcome they would be left for gc.
       auto deleted = blocks_.DeleteSlice(ctx, {slice.id, slice.size});
       if (!deleted) {
@@ -136,64 +172,90 @@ Result<void> FileWriter::Commit(const Context& ctx, Pending& pending) {
       }
       return std::unexpected(std::move(committed).error());
     }
-    // The commit may or may not have happened. Committing twice would be wrong, so look first.
-    for (;;) {
-      if (!backoff.Sleep(ctx)) return std::unexpected(std::move(committed).error());
-      auto stored = meta_.ReadSlices(ctx, ino_, pending.index);
-      if (!stored && stored.error().code() == Code::kUnavailable) continue;
-      if (!stored) return std::unexpected(std::move(stored).error());
-      if (std::ranges::any_of(*stored, [&](const Slice& s) { return s.id == slice.id; })) return {};
-      break;
-    }
+    if (!backoff.Sleep(ctx)) return std::unexpected(std::move(committed).error());
   }
+}
+
+FileWriter::Slices FileWriter::Freeze() {
+  MutexLock lock(mutex_);
+  for (const auto& pending : pending_) pending->frozen = true;
+  return pending_;
+}
+
+Result<void> FileWriter::WaitForWriter(const Context& ctx, const Pending& pending) {
+  MutexLock lock(mutex_);
+  const auto not_busy = [&] { return !pending.busy; };
+  const bool idle = ctx.has_deadline()
+                        ? idle_.wait_until(lock, ctx.stop(), ctx.deadline(), not_busy)
+                        : idle_.wait(lock, ctx.stop(), not_busy);
+  return idle ? Result<void>{} : ctx.Check();
+}
+
+Result<void> FileWriter::Store(const Context& ctx, const Slices& todo) {
+  Result<void> first;
+  for (const auto& pending : todo) {
+    Result<void> stored;
+    if (pending->writer.size() > 0) stored = pending->writer.Finish(ctx);
+    if (stored && pending->writer.size() > 0) stored = Commit(ctx, *pending);
+    // Who leaves early is not who wrote: the next flush goes on from here.
+    if (!stored && ctx.Stopped()) return ctx.Check();
+    views_.Clear();
+    MutexLock lock(mutex_);
+    ++version_;
+    std::erase(pending_, pending);
+    if (stored) continue;
+    ++losses_;
+    last_loss_ = stored.error();
+    if (first) first = std::move(stored);
+  }
+  return first;
 }
 
 Result<void> FileWriter::Flush(const Context& ctx) {
   MutexLock flushing(flush_mutex_);
-  std::deque<std::shared_ptr<Pending>> todo;
-  {
-    MutexLock lock(mutex_);
-    todo = pending_;
-    for (const auto& pending : todo) pending->frozen = true;
-  }
-  Result<void> first;
-  const auto keep = [&](Result<void> result) {
-    if (!result && first) first = std::move(result);
-  };
+  const Slices todo = Freeze();
   // All uploads start before the first is waited for.
   for (const auto& pending : todo) {
-    MutexLock lock(mutex_);
-    const auto not_busy = [&] { return !pending->busy; };
-    if (ctx.has_deadline()) {
-      idle_.wait_until(lock, ctx.stop(), ctx.deadline(), not_busy);
-    } else {
-      idle_.wait(lock, ctx.stop(), not_busy);
-    }
-    if (pending->busy) {
-      keep(ctx.Check());
-      return first;
-    }
-    lock.unlock();
-    if (pending->writer.size() > 0) keep(pending->writer.Seal(ctx));
-    lock.lock();
+    RETURN_IF_ERROR(WaitForWriter(ctx, *pending));
+    if (!pending->writer.Seal(ctx)) break;  // Store will say why
   }
-  for (const auto& pending : todo) {
-    if (pending->writer.size() > 0) {
-      auto stored = pending->writer.Finish(ctx);
-      keep(stored ? Commit(ctx, *pending) : std::move(stored));
-    }
-    MutexLock lock(mutex_);
-    std::erase(pending_, pending);
-  }
-  MutexLock lock(mutex_);
-  if (kept_error_ && first) first = std::unexpected(std::move(*kept_error_));
-  kept_error_.reset();
-  return first;
+  return Store(ctx, todo);
 }
 
-void FileWriter::KeepError(Status error) {
+Result<void> FileWriter::StoreIdle(const Context& ctx) {
+  Slices todo;
+  bool in_turn = true;
+  for (const auto& pending : Freeze()) {
+    bool busy = false;
+    {
+      MutexLock lock(mutex_);
+      busy = pending->busy;
+    }
+    in_turn = in_turn && !busy;
+    if (busy) continue;
+    if (in_turn) todo.push_back(pending);
+    // Its buffers come free, also if the commit has to wait for its turn.
+    if (!pending->writer.Seal(ctx)) break;
+  }
+  return Store(ctx, todo);
+}
+
+Result<void> FileWriter::FlushIdle(const Context& ctx) {
+  if (!flush_mutex_.try_lock()) return {};  // it may wait for a writer
+  auto stored = StoreIdle(ctx);
+  flush_mutex_.unlock();
+  return stored;
+}
+
+std::uint64_t FileWriter::losses() const {
   MutexLock lock(mutex_);
-  if (!kept_error_) kept_error_ = std::move(error);
+  return losses_;
+}
+
+Result<void> FileWriter::LossSince(std::atomic<std::uint64_t>& seen) const {
+  MutexLock lock(mutex_);
+  if (seen.exchange(losses_) >= losses_) return {};
+  return std::unexpected(*last_loss_);
 }
 
 }  // namespace paddleop::volume

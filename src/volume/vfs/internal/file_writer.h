@@ -8,6 +8,7 @@
 #include <optional>
 #include <span>
 
+#include "base/backoff.h"
 #include "base/clock.h"
 #include "base/context.h"
 #include "base/log.h"
@@ -15,6 +16,7 @@
 #include "volume/chunk/block_store.h"
 #include "volume/chunk/slice_writer.h"
 #include "volume/meta/meta_store.h"
+#include "volume/vfs/internal/slice_views.h"
 
 namespace paddleop::volume {
 
@@ -25,22 +27,37 @@ namespace paddleop::volume {
 // what was written before it began.
 class FileWriter {
  public:
-  FileWriter(MetaStore& meta, BlockStore& blocks, const Logger& log, Ino ino, std::uint64_t length);
+  // All outlive this object. The views are dropped with every commit, before the slice ceases to
+  // be pending: a reader sees it here or there.
+  FileWriter(MetaStore& meta, BlockStore& blocks, SliceViews& views, const Logger& log, Ino ino,
+             std::uint64_t length);
 
   Result<void> Write(const Context& ctx, std::uint64_t offset, std::span<const std::byte> data);
   // At the end of the file as it is when it is this write's turn.
   Result<void> Append(const Context& ctx, std::span<const std::byte> data);
-  // Everything written before is stored and committed when it returns. A write that was lost is
-  // reported by the first flush after it, once.
+  // Everything written before is stored and committed when it returns. What it cannot store is
+  // lost; because the caller need not be who wrote it, every loss is also counted. Nothing is lost
+  // if the caller is stopped.
   Result<void> Flush(const Context& ctx);
 
-  // An error of a background flush, for the next Flush to report.
-  void KeepError(Status error);
+  // The same without waiting for writers, nor for another flush: what is being written stays, and
+  // so do the commits of what was begun after it, but all buffers that can come free do.
+  Result<void> FlushIdle(const Context& ctx);
+
+  // The slices that were lost so far.
+  std::uint64_t losses() const;
+  // The error of the last loss if there were more than `seen`, which is brought up to date.
+  Result<void> LossSince(std::atomic<std::uint64_t>& seen) const;
 
   // The end of the file as this client sees it.
   std::uint64_t length() const { return length_.load(); }
-  // After a truncation or another client's write.
-  void set_length(std::uint64_t length) { length_.store(length); }
+  // After a truncation and the like.
+  void SetLength(std::uint64_t length);
+  // Moves with everything that this client does to the length of the file in the volume.
+  std::uint64_t Version() const;
+  // What the volume said after Version() was `version`. Not believed if this client has written or
+  // committed since: the volume may have been asked before that.
+  void LearnLength(std::uint64_t length, std::uint64_t version);
   bool Dirty() const;
   // When the oldest pending byte was written; max if there is none.
   std::chrono::steady_clock::time_point OldestWrite() const;
@@ -48,6 +65,7 @@ class FileWriter {
 
  private:
   struct Pending;
+  using Slices = std::deque<std::shared_ptr<Pending>>;
 
   Result<std::shared_ptr<Pending>> PendingFor(const Context& ctx, std::uint32_t index,
                                               std::uint32_t pos, std::uint32_t size);
@@ -55,10 +73,18 @@ class FileWriter {
       REQUIRES(write_mutex_);
   Result<void> WritePiece(const Context& ctx, std::uint32_t index, std::uint32_t pos,
                           std::span<const std::byte> data);
+  // Takes what there is: later writes go to other slices.
+  Slices Freeze();
+  Result<void> WaitForWriter(const Context& ctx, const Pending& pending);
+  Result<bool> IsCommitted(const Context& ctx, Backoff& backoff, const Pending& pending);
   Result<void> Commit(const Context& ctx, Pending& pending);
+  Result<void> StoreIdle(const Context& ctx) REQUIRES(flush_mutex_);
+  // Waits for the uploads of these slices and commits them in turn.
+  Result<void> Store(const Context& ctx, const Slices& todo) REQUIRES(flush_mutex_);
 
   MetaStore& meta_;
   BlockStore& blocks_;
+  SliceViews& views_;
   const Logger& log_;
   const Ino ino_;
   std::atomic<std::uint64_t> length_;
@@ -67,8 +93,10 @@ class FileWriter {
   Mutex flush_mutex_;  // one flush at a time; taken before mutex_
   mutable Mutex mutex_;
   CondVar idle_;  // a pending slice is no longer being written to
-  std::deque<std::shared_ptr<Pending>> pending_ GUARDED_BY(mutex_);
-  std::optional<Status> kept_error_ GUARDED_BY(mutex_);
+  Slices pending_ GUARDED_BY(mutex_);
+  std::uint64_t version_ GUARDED_BY(mutex_) = 0;
+  std::uint64_t losses_ GUARDED_BY(mutex_) = 0;
+  std::optional<Status> last_loss_ GUARDED_BY(mutex_);
 };
 
 }  // namespace paddleop::volume

@@ -1,8 +1,10 @@
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "base/mutex.h"
@@ -15,8 +17,9 @@ namespace paddleop::volume {
 
 // What the handles of one file share.
 struct FileState {
-  FileState(MetaStore& meta, BlockStore& blocks, const Logger& log, Ino number, const Attr& attr)
-      : ino(number), writer(meta, blocks, log, number, attr.length), mtime(attr.mtime) {}
+  // Of a file that nobody has asked the volume about yet.
+  FileState(MetaStore& meta, BlockStore& blocks, const Logger& log, Ino number)
+      : ino(number), writer(meta, blocks, views, log, number, 0) {}
 
   const Ino ino;
   SliceViews views;
@@ -29,15 +32,23 @@ struct FileState {
 };
 
 struct OpenHandle {
-  std::shared_ptr<FileState> file;
-  OpenFlags flags;
-  std::unique_ptr<FileReader> reader;
+  // Who opens the file now is not told of what was lost before.
+  OpenHandle(std::shared_ptr<FileState> state, OpenFlags how, std::unique_ptr<FileReader> reads)
+      : file(std::move(state)),
+        flags(how),
+        reader(std::move(reads)),
+        losses_seen(file->writer.losses()) {}
+
+  const std::shared_ptr<FileState> file;
+  const OpenFlags flags;
+  const std::unique_ptr<FileReader> reader;
+  std::atomic<std::uint64_t> losses_seen;  // of those that this handle has been told of
 };
 
 // The tables of open handles and files. Thread-safe.
 class OpenFiles {
  public:
-  // The state of the file, made by `make` for its first handle.
+  // The state of the file, made by `make` for its first handle. Forget() is its counterpart.
   template <class Make>
   std::shared_ptr<FileState> Retain(Ino ino, Make make) {
     MutexLock lock(mutex_);
@@ -75,11 +86,19 @@ class OpenFiles {
     return open;
   }
 
-  // The counterpart of Retain, once the file is flushed.
+  // The end of a handle, once the file is flushed, or of an attempt to open one.
   void Forget(Ino ino) {
     MutexLock lock(mutex_);
     const auto found = files_.find(ino);
     if (found != files_.end() && --found->second.handles == 0) files_.erase(found);
+  }
+
+  std::vector<std::shared_ptr<OpenHandle>> Handles() const {
+    MutexLock lock(mutex_);
+    std::vector<std::shared_ptr<OpenHandle>> all;
+    all.reserve(handles_.size());
+    for (const auto& [handle, open] : handles_) all.push_back(open);
+    return all;
   }
 
   std::vector<std::shared_ptr<FileState>> Files() const {
