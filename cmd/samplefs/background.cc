@@ -63,18 +63,21 @@ Result<int> StartInBackground(const std::vector<std::string>& arguments) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : 1;
 }
 
-Result<void> SayReady(const std::string& log_file) {
-  const int ready = std::atoi(GetEnv(kReadyVariable).c_str());
-  ::unsetenv(kReadyVariable);
+Result<UniqueFd> OpenLog(const std::string& log_file) {
   std::error_code ignored;
   std::filesystem::create_directories(std::filesystem::path(log_file).parent_path(), ignored);
-  const UniqueFd log(::open(log_file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0640));
-  const UniqueFd null(::open("/dev/null", O_RDWR | O_CLOEXEC));
+  UniqueFd log(::open(log_file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0640));
   if (!log.valid()) return ErrnoFail("open the log file {}", log_file);
+  return log;
+}
+
+Result<void> SayReady(const UniqueFd& log) {
+  const UniqueFd told(std::atoi(GetEnv(kReadyVariable).c_str()));
+  ::unsetenv(kReadyVariable);
+  const UniqueFd null(::open("/dev/null", O_RDWR | O_CLOEXEC));
   ::dup2(null.get(), 0);
   ::dup2(null.get(), 1);
   ::dup2(log.get(), 2);
-  const UniqueFd told(ready);
   if (::write(told.get(), "r", 1) != 1) return ErrnoFail("tell that the mount is ready");
   return {};
 }

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "base/posix.h"
 #include "base/status.h"
 
 namespace paddleop::cmd {
@@ -16,9 +17,10 @@ bool IsBackgroundProcess();
 // its exit code if it ended before.
 Result<int> StartInBackground(const std::vector<std::string>& arguments);
 
-// In the background process: lets the starter go, and sends standard error, where the log goes, to
-// `log_file`.
-Result<void> SayReady(const std::string& log_file);
+// In the background process, while errors still reach who started it: where the log will go.
+Result<UniqueFd> OpenLog(const std::string& log_file);
+// Lets the starter go, and sends standard error to the log.
+Result<void> SayReady(const UniqueFd& log);
 
 // The command line of this process.
 Result<std::vector<std::string>> OwnArguments();

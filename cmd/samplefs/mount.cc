@@ -1,6 +1,7 @@
 #include "fuse/mount.h"
 
 #include <malloc.h>
+#include <signal.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -135,6 +136,17 @@ Result<fuse::MountOptions> MakeMountOptions(const MountFlags& flags,
   return options;
 }
 
+// In data-set mode a hangup means to refresh, once there is something to refresh. In general mode
+// it ends the mount as SIGTERM does, which commits what was written.
+void HandleHangup(bool read_only) {
+  struct sigaction before = {}, action = {};
+  ::sigaction(SIGHUP, nullptr, &before);
+  if (before.sa_handler == SIG_IGN) return;  // nohup
+  action.sa_handler = read_only ? SIG_IGN : [](int) { ::kill(::getpid(), SIGTERM); };
+  action.sa_flags = SA_RESTART;
+  ::sigaction(SIGHUP, &action, nullptr);
+}
+
 Result<void> Serve(Tool& tool, MountFlags& flags) {
   RETURN_IF_ERROR(fuse::CheckFuse());
   ASSIGN_OR_RETURN(const std::string mount_point, fuse::CanonicalDirectory(flags.mount_point));
@@ -143,6 +155,10 @@ Result<void> Serve(Tool& tool, MountFlags& flags) {
   ASSIGN_OR_RETURN(auto options, MakeMountOptions(flags, mount_point));
   for (const std::string& ignored : flags.ignored)
     tool.log().Warn(tool.ctx(), "mount option without effect", {{"option", ignored}});
+  UniqueFd log;
+  if (IsBackgroundProcess()) {
+    ASSIGN_OR_RETURN(log, OpenLog(flags.log_file.empty() ? DefaultLog() : flags.log_file));
+  }
   ASSIGN_OR_RETURN(auto volume, tool.OpenVolume(volume_options));
   ASSIGN_OR_RETURN(options.meta_url, tool.ResolveVolume());
   options.session.source = "SampleFS:" + volume->setting().name;
@@ -162,8 +178,7 @@ Result<void> Serve(Tool& tool, MountFlags& flags) {
                      {"path", mount_point},
                      {"metadata", RedactUrl(options.meta_url)}});
     if (!IsBackgroundProcess()) return;
-    const std::string log_file = flags.log_file.empty() ? DefaultLog() : flags.log_file;
-    if (auto ready = SayReady(log_file); !ready)
+    if (auto ready = SayReady(log); !ready)
       tool.log().Error(tool.ctx(), "background start", {{"error", ready.error().message()}});
   });
 }
@@ -179,6 +194,7 @@ int RunMountCommand(Tool& tool, MountFlags& flags) {
     auto started = StartInBackground(*arguments);
     return started ? *started : tool.Fail(started.error());
   }
+  HandleHangup(flags.read_only);
   // Blocks come and go in buffers of megabytes: their memory goes back to the system at once, and
   // many threads do not each keep a heap of their own.
   ::mallopt(M_MMAP_THRESHOLD, 1 << 20);

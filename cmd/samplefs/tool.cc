@@ -18,6 +18,14 @@
 namespace paddleop::cmd {
 namespace {
 
+// Whether a URL has a password before its host.
+bool HasPassword(std::string_view url) {
+  const auto scheme = url.find("://");
+  if (scheme == std::string_view::npos) return false;
+  const auto at = url.rfind('@', url.find_first_of("/?", scheme + 3));
+  return at != std::string_view::npos && at > scheme && url.find(':', scheme + 3) < at;
+}
+
 // Signals are taken by a thread of their own: no code of ours runs in a signal handler.
 std::stop_token StopOnSignals(const std::stop_source& source) {
   sigset_t signals;
@@ -61,9 +69,8 @@ std::string Tool::MetaUrl() const {
   const auto scheme = volume.find("://");
   if (password.empty() || scheme == std::string::npos || !volume.starts_with("redis"))
     return volume;
-  const auto authority_end = volume.find_first_of("/?", scheme + 3);
-  const auto at = volume.rfind('@', authority_end);
-  if (at != std::string::npos && volume.find(':', scheme + 3) < at) return volume;
+  if (HasPassword(volume)) return volume;
+  const auto at = volume.rfind('@', volume.find_first_of("/?", scheme + 3));
   const std::string user =
       at == std::string::npos ? "" : volume.substr(scheme + 3, at - scheme - 3);
   const std::string rest = volume.substr(at == std::string::npos ? scheme + 3 : at + 1);
@@ -90,6 +97,11 @@ Result<std::string> Tool::ResolveVolume() {
 
 Result<std::unique_ptr<volume::Volume>> Tool::OpenVolume(volume::VolumeOptions options) {
   ASSIGN_OR_RETURN(const std::string url, ResolveVolume());
+  if (HasPassword(volume)) {
+    log().Warn(ctx_,
+               "a password on the command line can be seen by others; use the environment "
+               "(META_PASSWORD)");
+  }
   std::vector<std::string> directories;
   directories.reserve(options.cache.directories.size());
   for (const auto& directory : options.cache.directories) directories.push_back(directory.path);

@@ -30,12 +30,15 @@ Result<void> Unmount(Tool& tool, const UmountFlags& flags) {
   const auto timeout = std::chrono::seconds(flags.timeout);
   ASSIGN_OR_RETURN(const std::string directory, fuse::CanonicalDirectory(flags.directory));
   const auto process = fuse::FindMountProcess(directory);
-  RETURN_IF_ERROR(fuse::Unmount(tool.ctx(), directory, {.force = flags.force, .timeout = timeout}));
+  const Context ctx = tool.ctx().WithTimeout(timeout);
+  RETURN_IF_ERROR(fuse::Unmount(ctx, directory, {.force = flags.force, .timeout = timeout}));
+  if (!process && process.error().code() == Code::kNotSupported)
+    tool.log().Warn(ctx, "not waited for: " + process.error().message());
   if (!process) return {};  // it died before
   // The process commits what was written; when we return, it is done. Forced, it has to end
   // although files are open.
   if (flags.force) ::kill(*process, SIGTERM);
-  if (WaitForEnd(tool.ctx().WithTimeout(timeout), *process)) return {};
+  if (WaitForEnd(ctx, *process)) return {};
   if (!flags.force) {
     return paddleop::Fail(Code::kDeadline,
                           "{} is unmounted, but its process {} has not ended within {} s",
@@ -56,7 +59,8 @@ void AddUmount(Command& program, Tool& tool) {
   command.AddArgument("DIR", &flags->directory, "mount point");
   command.AddFlag("-f,--force", &flags->force,
                   "also when files are open or the mount process hangs");
-  command.AddOption("--timeout", &flags->timeout, "seconds to wait for the kernel");
+  command.AddOption("--timeout", &flags->timeout,
+                    "seconds to wait for the kernel and the mount process");
   tool.AddCommonOptions(command);
 }
 

@@ -50,6 +50,7 @@ TEST(MountCommand, SaysInOneLineWhatIsWrong) {
   ExpectLine({"mount", url, dir + "/m", "--subdir", "/nowhere"}, 1, {"--subdir /nowhere"});
   ExpectLine({"mount", url, dir + "/m", "--metrics", "nonsense"}, 1, {"--metrics", "nonsense"});
   ExpectLine({"mount", url, dir + "/m", "-d", "--metrics", "nonsense"}, 1, {"nonsense"});
+  ExpectLine({"mount", url, dir + "/m", "-d", "--log", "/proc/no/log"}, 1, {"/proc/no/log"});
   ExpectLine({"umount", dir + "/m"}, 1, {"nothing is mounted"});
   ExpectLine({"status", dir + "/m"}, 1, {"no mount point"});
   ExpectLine({"refresh", "/proc"}, 1, {"no mount point"});
@@ -154,13 +155,14 @@ TEST(MountCommand, KeepsToTheBandwidthOfTheVolumeOrItsOwn) {
 TEST(MountCommand, StatusMetricsAndOtherCommandsByMountPoint) {
   auto volume = TestVolume::Make(Engine::kRedis);
   ASSERT_OK(volume);
-  auto mount = TestMount::Make(**volume, {"--metrics", "127.0.0.1:0"});
+  auto mount = TestMount::Make(**volume, {"--metrics", "127.0.0.1:0", "--cache-size", "1.5G"});
   ASSERT_OK(mount);
   ASSERT_OK(WriteWhole((*mount)->File("f"), "hello"));
   auto text = RunSamplefs({"status", (*mount)->path()});
   ASSERT_OK(text);
   for (const char* word : {"general mode", "volume       test", "requests", "cache "})
     EXPECT_NE(text->out.find(word), std::string::npos) << word << ": " << text->out;
+  EXPECT_NE(text->out.find("1.5 GiB"), std::string::npos) << text->out;
   // VOLUME may be a mount point.
   auto content = RunSamplefs({"cat", (*mount)->path(), "/f"});
   ASSERT_OK(content);

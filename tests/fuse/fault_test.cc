@@ -113,6 +113,36 @@ TEST(Faults, AKilledProcessLeavesAMountThatCanBeTakenAway) {
   EXPECT_EQ(WrongFiles(**mount), 0);
 }
 
+// As when the terminal of a mount in the foreground is closed.
+TEST(Faults, AHangupCommitsWhatWasWritten) {
+  auto volume = TestVolume::Make(Engine::kSqlite);
+  ASSERT_OK(volume);
+  auto mount = TestMount::Make(**volume);
+  ASSERT_OK(mount);
+  const UniqueFd file(::open((*mount)->File("f").c_str(), O_WRONLY | O_CREAT, 0644));
+  ASSERT_EQ(::write(file.get(), "data", 4), 4);
+  ASSERT_EQ(::kill((*mount)->pid(), SIGHUP), 0);
+  ASSERT_TRUE(WaitFor([&] { return ::kill((*mount)->pid(), 0) != 0; }, std::chrono::seconds(60)));
+  auto content = (*volume)->Run("cat", {"/f"});
+  ASSERT_OK(content);
+  EXPECT_EQ(*content, "data");
+}
+
+// From a container that shares the mount but not the processes, the mount process has no number.
+TEST(Faults, UnmountingFromAnotherProcessNamespaceKillsNobody) {
+  auto volume = TestVolume::Make(Engine::kSqlite);
+  ASSERT_OK(volume);
+  auto mount = TestMount::Make(**volume);
+  ASSERT_OK(mount);
+  auto done = RunProcess({"setsid", "--wait", "unshare", "--pid", "--fork", BinDir() + "/samplefs",
+                          "umount", "--force", (*mount)->path()});
+  ASSERT_OK(done);
+  EXPECT_EQ(done->exit_code, 0) << done->err;
+  EXPECT_NE(done->err.find("namespace"), std::string::npos) << done->err;
+  EXPECT_TRUE(WaitFor([&] { return ::kill((*mount)->pid(), 0) != 0; }, std::chrono::seconds(60)))
+      << "what was unmounted ends by itself";
+}
+
 TEST(Faults, AMountInUseIsNotTakenAwayUnlessForced) {
   auto volume = VolumeWithFiles(Engine::kSqlite);
   auto mount = TestMount::Make(*volume);
