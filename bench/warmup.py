@@ -61,25 +61,36 @@ def warm(table, juicefs, redis, minio, name, files, low, high, bar, options):
     juicefs.run("format", theirs_url, f"{name}-theirs", "--trash-days", "0", *bucket)
     juicefs.run("sync", "--threads", "50", f"{data}/", "jfs://theirs/")
     shutil.rmtree(data)
-    ours, theirs, gets = [], [], {}
-    for round_ in range(options.rounds):
-        cache = home / f"{name}-theirs-{round_}"
-        with juicefs.mount(theirs_url, "--cache-dir", cache) as (path, _):
-            before, begin = requests_of(minio, "GetObject"), time.monotonic()
-            juicefs.run("warmup", "-p", "50", path)
-            theirs.append(files / (time.monotonic() - begin))
-            gets["theirs"] = requests_of(minio, "GetObject") - before
-        shutil.rmtree(cache)
-        cache = home / f"{name}-ours-{round_}"
+    rates, gets = {"ours": [], "theirs": []}, {}
+
+    def measured(who, work):
+        os.sync()  # nobody pays for what was left to be written before
         before, begin = requests_of(minio, "GetObject"), time.monotonic()
-        done = last(samplefs("warmup", ours_url, "--cache-dir", cache, "--json"))
-        ours.append(files / (time.monotonic() - begin))
-        gets["ours"] = requests_of(minio, "GetObject") - before
+        result = work()
+        rates[who].append(files / (time.monotonic() - begin))
+        gets[who] = requests_of(minio, "GetObject") - before
+        return result
+
+    def warm_theirs(cache):
+        with juicefs.mount(theirs_url, "--cache-dir", cache) as (path, _):
+            measured("theirs", lambda: juicefs.run("warmup", "-p", "50", path))
+
+    def warm_ours(cache):
+        done = last(measured("ours", lambda: samplefs("warmup", ours_url, "--cache-dir", cache, "--json")))
         if done["blocks"]["failed"] or done["bytes"]["fetched"] != done["bytes"]["total"]:
             sys.exit(f"warm-up fetched {done['bytes']['fetched']} of {done['bytes']['total']} bytes")
-        if round_ + 1 < options.rounds:
-            shutil.rmtree(cache)
-    table.row(f"{name}, {files} files", ours, theirs, "files/s", bar)
+        return done
+
+    cache = home / f"{name}-ours"
+    for round_ in range(options.rounds):
+        shutil.rmtree(cache, ignore_errors=True)
+        for who in ("theirs", "ours") if round_ % 2 == 0 else ("ours", "theirs"):
+            if who == "ours":
+                done = warm_ours(cache)
+            else:
+                warm_theirs(home / f"{name}-theirs")
+                shutil.rmtree(home / f"{name}-theirs")
+    table.row(f"{name}, {files} files", rates["ours"], rates["theirs"], "files/s", bar)
     each = gets["ours"] / done["blocks"]["total"]
     table.failed |= each != 1
     print(f"{'  GETs that MinIO counted':34} {gets['ours'] / files:12.4f} {gets['theirs'] / files:12.4f} per file", flush=True)
