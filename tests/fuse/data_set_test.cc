@@ -99,6 +99,7 @@ TEST_P(DataSetMount, ASecondEpochCostsNoRequest) {
   EXPECT_EQ(::statvfs(set_->path().c_str(), &usage), 0);
   EXPECT_GT(usage.f_files, 0u);
   EXPECT_EQ(ReadAll(2), 0);
+  EXPECT_EQ(std::filesystem::read_symlink(set_->File("link")), "d0/f05");
   if (redis) {
     ASSERT_OK(volume_->redis().Command("resume redis"));
   }

@@ -102,6 +102,13 @@ std::vector<Slice> Tree::Slices(NodeIndex file, std::uint32_t index) const {
   }
 }
 
+std::optional<std::string_view> Tree::Target(NodeIndex link) const {
+  const Node& node = nodes_[link];
+  if (type(link) != FileType::kSymlink || node.link == kNone) return std::nullopt;
+  const PathRef& path = targets_[node.link];
+  return std::string_view(names_).substr(path.offset, path.size);
+}
+
 std::vector<SliceKey> Tree::SlicesAfter(NodeIndex file, std::size_t count) const {
   constexpr std::size_t kMostRecords = 100'000;
   std::vector<SliceKey> found;
@@ -122,7 +129,8 @@ std::vector<SliceKey> Tree::SlicesAfter(NodeIndex file, std::size_t count) const
 std::size_t Tree::MemoryBytes() const {
   return nodes_.capacity() * sizeof(Node) + entries_.capacity() * sizeof(NameRef) +
          directories_.capacity() * sizeof(Directory) + owners_.capacity() * sizeof(owners_[0]) +
-         slices_.capacity() * sizeof(Record) + names_.capacity();
+         slices_.capacity() * sizeof(Record) + targets_.capacity() * sizeof(PathRef) +
+         names_.capacity();
 }
 
 }  // namespace paddleop::volume

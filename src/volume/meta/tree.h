@@ -16,7 +16,8 @@ namespace paddleop::volume {
 class TreeBuilder;
 
 // An immutable snapshot: entries of each directory sorted by name, attributes, and (if loaded)
-// slices. About 100 bytes and the name for each file with one slice. Movable, thread-safe to read.
+// slices and where symbolic links lead. About 100 bytes and the name for each file with one slice.
+// Movable, thread-safe to read.
 class Tree {
  public:
   // Position of an inode's record; stable for the life of the tree.
@@ -57,6 +58,9 @@ class Tree {
   // Records of a chunk in write order.
   std::vector<Slice> Slices(NodeIndex file, std::uint32_t index) const;
 
+  // Where a symbolic link leads; nothing if it is none or if that was not loaded.
+  std::optional<std::string_view> Target(NodeIndex link) const;
+
   // Up to `count` slices, each once, that `file` and the files after it in order of inode lie in,
   // the first slice of `file` left out: what an import wrote next.
   std::vector<SliceKey> SlicesAfter(NodeIndex file, std::size_t count) const;
@@ -79,8 +83,9 @@ class Tree {
     std::uint64_t length;  // of a device: its rdev
     Ino parent;
     std::uint32_t nlink;
-    std::uint32_t
-        link;  // directory: index in directories_; file: first record in slices_, or kNone
+    // Of a directory: index in directories_; file: first record in slices_; symbolic link: index
+    // in targets_; or kNone.
+    std::uint32_t link;
     std::uint32_t owner;  // index in owners_
     std::uint16_t mode;
     std::uint8_t type;
@@ -103,6 +108,10 @@ class Tree {
     std::uint32_t last : 1;
   };
 #pragma pack(pop)
+  struct PathRef {
+    std::uint64_t offset = 0;  // in names_
+    std::uint32_t size = 0;
+  };
   struct Directory {
     std::uint32_t first = 0;
     std::uint32_t count = 0;
@@ -119,6 +128,7 @@ class Tree {
   std::vector<Directory> directories_;
   std::vector<std::pair<std::uint32_t, std::uint32_t>> owners_;  // uid, gid
   Array<Record> slices_;
+  std::vector<PathRef> targets_;
   std::basic_string<char, std::char_traits<char>, PageAllocator<char>> names_;
 };
 

@@ -63,6 +63,14 @@ Result<void> TreeBuilder::Chunk(Ino ino, std::uint32_t index, std::span<const Sl
   return {};
 }
 
+Result<void> TreeBuilder::Link(Ino ino, std::string_view target) {
+  links_.push_back({.ino = ino,
+                    .target = {.offset = tree_.names_.size(),
+                               .size = static_cast<std::uint32_t>(target.size())}});
+  tree_.names_.append(target);
+  return {};
+}
+
 void TreeBuilder::SortNodes() {
   auto& nodes = tree_.nodes_;
   const auto before = [](const Tree::Node& a, const Tree::Node& b) { return a.ino < b.ino; };
@@ -198,6 +206,17 @@ void TreeBuilder::PlaceSlices() {
   records_ = {};
 }
 
+void TreeBuilder::PlaceLinks() {
+  tree_.targets_.reserve(links_.size());
+  for (const PendingLink& link : links_) {
+    const Tree::NodeIndex node = tree_.Find(link.ino);
+    if (node == Tree::kNone || tree_.type(node) != FileType::kSymlink) continue;
+    tree_.nodes_[node].link = static_cast<std::uint32_t>(tree_.targets_.size());
+    tree_.targets_.push_back(link.target);
+  }
+  links_ = {};
+}
+
 Result<Tree> TreeBuilder::Build() && {
   SortNodes();
   if (tree_.Find(tree_.root_) == Tree::kNone) {
@@ -206,6 +225,7 @@ Result<Tree> TreeBuilder::Build() && {
   PlaceEntries();
   DropUnreachable();
   PlaceSlices();
+  PlaceLinks();
   tree_.owners_.resize(owners_.size());
   for (const auto& [owner, index] : owners_) tree_.owners_[index] = owner;
   tree_.nodes_.shrink_to_fit();

@@ -317,6 +317,10 @@ void DataSet::Read(Ino ino, std::uint64_t offset, std::size_t size, ReadDone don
 }
 
 void DataSet::ReadLink(Ino ino, TextDone done) {
+  const View tree = view();
+  if (const Tree::NodeIndex node = tree->Find(ino); node != Tree::kNone) {
+    if (const auto target = tree->Target(node)) return done(std::string(*target));
+  }
   state_->async_.Run([state = state_.get(), ino, done = std::move(done)]() mutable {
     done(state->meta_.ReadLink(state->async_.Bounded(), ino));
   });

@@ -90,6 +90,7 @@ class DataSet {
   using AttrDone = std::move_only_function<void(Result<Attr>)>;
   void GetAttr(Ino ino, AttrDone done);
 
+  // The same for where a symbolic link leads.
   using TextDone = std::move_only_function<void(Result<std::string>)>;
   void ReadLink(Ino ino, TextDone done);
   // As of when the tree was loaded: listing programs ask for it all the time.

@@ -17,6 +17,7 @@ class TreeBuilder final : public TreeSink {
   Result<void> Node(Ino ino, const Attr& attr) override;
   Result<void> Entry(Ino parent, std::string_view name, const Edge& edge) override;
   Result<void> Chunk(Ino ino, std::uint32_t index, std::span<const Slice> slices) override;
+  Result<void> Link(Ino ino, std::string_view target) override;
 
   // The tree of all that hangs together with the root. kNotFound if the root is missing.
   Result<Tree> Build() &&;
@@ -34,16 +35,22 @@ class TreeBuilder final : public TreeSink {
     std::uint32_t index;
     Slice slice;
   };
+  struct PendingLink {
+    Ino ino;
+    Tree::PathRef target;
+  };
 
   void SortNodes();
   void PlaceEntries();
   // Drops what the root does not lead to.
   void DropUnreachable();
   void PlaceSlices();
+  void PlaceLinks();
 
   Tree tree_;
   Tree::Array<PendingEntry> entries_;
   Tree::Array<PendingRecord> records_;
+  std::vector<PendingLink> links_;
   std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint32_t> owners_;
 };
 

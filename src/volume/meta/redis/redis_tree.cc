@@ -48,11 +48,13 @@ class TreeReader {
     return {};
   }
 
-  // The slices of one file.
-  Result<void> ReadChunks(Ino ino, const Attr& attr) {
+  // The slices of one file, or where one symbolic link leads.
+  Result<void> ReadData(Ino ino, const Attr& attr) {
     std::vector<File> files;
     AddFile(files, ino, attr);
-    return ReadChunks(files);
+    RETURN_IF_ERROR(ReadChunks(files));
+    if (!with_slices_ || attr.type != FileType::kSymlink) return {};
+    return ReadTargets({ino});
   }
 
  private:
@@ -163,6 +165,7 @@ class TreeReader {
       }
     }
     std::vector<File> files;
+    std::vector<Ino> links;
     {
       const MutexLock lock(sink_mutex_);
       for (const auto& [ino, attr] : nodes) {
@@ -172,9 +175,23 @@ class TreeReader {
         }
         RETURN_IF_ERROR(sink_.Node(ino, attr));
         AddFile(files, ino, attr);
+        if (with_slices_ && attr.type == FileType::kSymlink) links.push_back(ino);
       }
     }
+    RETURN_IF_ERROR(ReadTargets(links));
     return ReadChunks(files);
+  }
+
+  Result<void> ReadTargets(const std::vector<Ino>& links) EXCLUDES(sink_mutex_) {
+    if (links.empty()) return {};
+    Commands commands;
+    for (const Ino ino : links) commands.Add({"GET", engine_.keys().Symlink(ino)});
+    ASSIGN_OR_RETURN(const auto replies, Run(commands));
+    const MutexLock lock(sink_mutex_);
+    for (std::size_t i = 0; i < links.size(); ++i) {
+      if (!replies[i].is_nil()) RETURN_IF_ERROR(sink_.Link(links[i], replies[i].text()));
+    }
+    return {};
   }
 
   void AddFile(std::vector<File>& files, Ino ino, const Attr& attr) const {
@@ -238,7 +255,7 @@ Result<void> RedisEngine::ScanTree(const Context& ctx, Ino root, bool with_slice
   RETURN_IF_ERROR(sink.Node(root, *attr));
   TreeReader reader(*this, *calls_, ctx, with_slices, sink);
   if (attr->type == FileType::kDirectory) return reader.Read(root);
-  return reader.ReadChunks(root, *attr);
+  return reader.ReadData(root, *attr);
 }
 
 }  // namespace paddleop::volume

@@ -55,6 +55,18 @@ Result<void> ScanWhole(const Context& ctx, Database& database, const NodeSql& sq
   });
 }
 
+// What a tree has beside names and attributes: rows of a table `t` for the inodes of one type (1 is
+// a file, 2 a directory, 3 a symbolic link) below ?1.
+std::string Below(int type, std::string_view columns, std::string_view table) {
+  return fmt::format(
+      "WITH RECURSIVE d(ino) AS (SELECT ?1 UNION SELECT e.inode FROM d JOIN jfs_edge e ON "
+      "e.parent=d.ino WHERE e.type=2), f(ino) AS (SELECT ?1 UNION SELECT e.inode FROM d JOIN "
+      "jfs_edge e ON e.parent=d.ino WHERE e.type={}) SELECT {} FROM f JOIN {} t ON t.inode=f.ino",
+      type, columns, table);
+}
+
+constexpr const char* kAllChunks = "SELECT inode, indx, slices FROM jfs_chunk";
+
 Result<void> ScanBelow(const Context& ctx, Database& database, const NodeSql& sql, Ino root,
                        TreeSink& sink) {
   std::optional<Attr> attr;
@@ -147,15 +159,16 @@ Result<void> SqliteEngine::ScanTree(const Context& ctx, Ino root, bool with_slic
       RETURN_IF_ERROR(ScanBelow(ctx, database, sql, root, sink));
     }
     if (!with_slices) return {};
-    Statement chunks = database.Prepare(
-        root == kRootIno
-            ? "SELECT inode, indx, slices FROM jfs_chunk"
-            : "WITH RECURSIVE d(ino) AS (SELECT ?1 UNION SELECT e.inode FROM d JOIN jfs_edge e ON "
-              "e.parent=d.ino WHERE e.type=2), f(ino) AS (SELECT ?1 UNION SELECT e.inode FROM d "
-              "JOIN "
-              "jfs_edge e ON e.parent=d.ino WHERE e.type=1) SELECT c.inode, c.indx, c.slices FROM "
-              "f JOIN "
-              "jfs_chunk c ON c.inode=f.ino");
+    // Statements are found again by the address of their text.
+    static const std::string links_below = Below(3, "t.inode, t.target", "jfs_symlink");
+    static const std::string chunks_below = Below(1, "t.inode, t.indx, t.slices", "jfs_chunk");
+    Statement links = database.Prepare(root == kRootIno ? "SELECT inode, target FROM jfs_symlink"
+                                                        : links_below.c_str());
+    if (root != kRootIno) links.Int(Int(root));
+    RETURN_IF_ERROR(ForEachRow(ctx, links, [&](const Statement& row) {
+      return sink.Link(InoAt(row, 0), row.BytesAt(1));
+    }));
+    Statement chunks = database.Prepare(root == kRootIno ? kAllChunks : chunks_below.c_str());
     if (root != kRootIno) chunks.Int(Int(root));
     return ForEachRow(ctx, chunks, [&](const Statement& row) -> Result<void> {
       ASSIGN_OR_RETURN(const auto slices, SlicesAt(row, 2, InoAt(row, 0)));
@@ -168,7 +181,7 @@ Result<void> SqliteEngine::ScanChunks(
     const Context& ctx,
     const std::function<Result<void>(Ino, std::uint32_t, std::vector<Slice>)>& fn) {
   return Read(ctx, [&](Database& database, const NodeSql&) -> Result<void> {
-    Statement rows = database.Prepare("SELECT inode, indx, slices FROM jfs_chunk");
+    Statement rows = database.Prepare(kAllChunks);
     return ForEachRow(ctx, rows, [&](const Statement& row) -> Result<void> {
       ASSIGN_OR_RETURN(auto slices, SlicesAt(row, 2, InoAt(row, 0)));
       return fn(InoAt(row, 0), static_cast<std::uint32_t>(row.IntAt(1)), std::move(slices));

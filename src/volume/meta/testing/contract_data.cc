@@ -479,10 +479,15 @@ TEST_P(MetaStoreContract, LoadsTrees) {
   const Ino file = MakeFile(dir, "f", 5000);
   MakeFile(kRootIno, "other");
   ASSERT_OK(store_->Link(ctx_, root_, file, dir, "g"));
+  const std::string path(kMaxSymlink, 'x');
+  const auto link = store_->Symlink(ctx_, root_, dir, "l", path);
+  ASSERT_OK(link);
   for (const Ino root : {kRootIno, dir}) {
     const auto tree = store_->LoadTree(ctx_, root, /*with_slices=*/true);
     ASSERT_OK(tree);
-    EXPECT_EQ(tree->node_count(), root == kRootIno ? 4U : 2U);
+    EXPECT_EQ(tree->node_count(), root == kRootIno ? 5U : 3U);
+    EXPECT_EQ(tree->Target(tree->Find(link->ino)), path);
+    EXPECT_EQ(tree->Target(tree->Find(file)), std::nullopt);
     const auto node = tree->Lookup(tree->Find(dir), "f");
     ASSERT_NE(node, Tree::kNone);
     EXPECT_EQ(node, tree->Lookup(tree->Find(dir), "g"));
@@ -493,6 +498,12 @@ TEST_P(MetaStoreContract, LoadsTrees) {
     EXPECT_THAT(tree->Slices(node, 1), IsEmpty());
     EXPECT_EQ(tree->child(tree->Find(dir), 0).name, "f");
   }
+  const auto alone = store_->LoadTree(ctx_, link->ino, /*with_slices=*/true);
+  ASSERT_OK(alone);
+  EXPECT_EQ(alone->Target(alone->Find(link->ino)), path);
+  const auto bare = store_->LoadTree(ctx_, kRootIno, /*with_slices=*/false);
+  ASSERT_OK(bare);
+  EXPECT_EQ(bare->Target(bare->Find(link->ino)), std::nullopt);
   EXPECT_CODE(store_->LoadTree(ctx_, Ino{999}, false), Code::kNotFound);
 }
 
