@@ -179,6 +179,25 @@ TEST_F(DiskCacheFault, ADirectoryThatFailsUnderUsIsAMiss) {
   EXPECT_TRUE(Put(*cache, Block(2)));
 }
 
+// Touching a mapped page that is not there, or whose disk has failed, would kill the process.
+TEST_F(DiskCacheFault, CountersThatAreCutOffKillNobody) {
+  auto cache = Open();
+  ASSERT_TRUE(Put(*cache, Block(1)));
+  auto other = Open();
+  ASSERT_EQ(::truncate((Root() + "/.samplefs.counters").c_str(), 0), 0);
+  EXPECT_TRUE(Holds(*cache, Block(1)));
+  EXPECT_TRUE(Put(*cache, Block(2)));
+  EXPECT_TRUE(Holds(*other, Block(2)));
+  // They are made and counted anew, for all to see.
+  for (int i = 0; i < 1000 && (cache->Usage().blocks != 2 || other->Usage().blocks != 2); ++i) {
+    clock_.Advance(std::chrono::seconds(3));
+    ::usleep(10'000);
+  }
+  EXPECT_EQ(cache->Usage().blocks, 2u);
+  ASSERT_TRUE(Put(*other, Block(3)));
+  EXPECT_EQ(cache->Usage().blocks, 3u);
+}
+
 TEST_F(DiskCacheFault, AFullDiskRefusesAndGoesOnServing) {
   const std::string disk = dir_->File("disk");
   ASSERT_OK(MakeDirectories(disk));

@@ -1,13 +1,16 @@
 #include "volume/cache/internal/counters.h"
 
 #include <fcntl.h>
+#include <signal.h>
 #include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <cstring>
+#include <mutex>
 
 namespace paddleop::volume::cache {
 namespace {
@@ -31,16 +34,66 @@ std::string_view Text(const char (&field)[N]) {
   return {field, ::strnlen(field, N)};
 }
 
+// The mapped pages, for the handler of SIGBUS: the kernel sends it to who touches a page that
+// cannot be read, or, once it was written back, not be made writable again.
+std::array<std::atomic<char*>, 1024> guarded_pages;
+struct sigaction handler_before;
+
+void OnBusError(int signal, siginfo_t* info, void*) {
+  const int error = errno;
+  const auto* touched = static_cast<const char*>(info->si_addr);
+  for (const auto& guarded : guarded_pages) {
+    char* page = guarded.load();
+    if (info->si_code <= 0 || page == nullptr || touched < page || touched >= page + kPageSize)
+      continue;
+    if (::mmap(page, kPageSize, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1,
+               0) == MAP_FAILED) {
+      break;
+    }
+    errno = error;
+    return;
+  }
+  // Not ours: whoever was in charge before is told.
+  ::sigaction(SIGBUS, &handler_before, nullptr);
+  if (info->si_code <= 0) ::raise(signal);  // a fault comes again by itself
+}
+
+bool Guard(void* page) {
+  static std::once_flag installed;
+  std::call_once(installed, [] {
+    struct sigaction action = {};
+    action.sa_sigaction = OnBusError;
+    action.sa_flags = SA_SIGINFO | SA_RESTART;
+    ::sigaction(SIGBUS, &action, &handler_before);
+  });
+  for (auto& guarded : guarded_pages) {
+    char* free = nullptr;
+    if (guarded.compare_exchange_strong(free, static_cast<char*>(page))) return true;
+  }
+  return false;
+}
+
+void Unguard(void* page) {
+  for (auto& guarded : guarded_pages) {
+    auto* ours = static_cast<char*>(page);
+    if (guarded.compare_exchange_strong(ours, nullptr)) return;
+  }
+}
+
 }  // namespace
 
 SharedCounters::~SharedCounters() {
-  if (page_ != nullptr) ::munmap(page_, kPageSize);
+  if (page_ == nullptr) return;
+  if (guarded_) Unguard(page_);
+  ::munmap(page_, kPageSize);
 }
 
 bool SharedCounters::IsAt(const std::string& path) const {
   struct stat ours{}, named{};
-  return fd_.valid() && ::fstat(fd_.get(), &ours) == 0 && ::stat(path.c_str(), &named) == 0 &&
-         ours.st_ino == named.st_ino && ours.st_dev == named.st_dev;
+  const bool lost = std::memcmp(page_->magic, kMagic, sizeof(kMagic)) != 0;
+  return fd_.valid() && !lost && ::fstat(fd_.get(), &ours) == 0 &&
+         ::stat(path.c_str(), &named) == 0 && ours.st_ino == named.st_ino &&
+         ours.st_dev == named.st_dev;
 }
 
 Result<void> SharedCounters::Prepare(const std::string& path, std::string_view uuid,
@@ -59,6 +112,14 @@ Result<void> SharedCounters::Prepare(const std::string& path, std::string_view u
   void* mapped = ::mmap(nullptr, kPageSize, PROT_READ | PROT_WRITE, MAP_SHARED, fd_.get(), 0);
   if (mapped == MAP_FAILED) return ErrnoFail("map {}", path);
   page_ = static_cast<CounterPage*>(mapped);
+  // Whether it can be read at all is better asked than tried.
+  char content[kPageSize];
+  const ssize_t got = ::pread(fd_.get(), content, sizeof content, 0);
+  if (got < 0) return ErrnoFail("read {}", path);
+  if (got != static_cast<ssize_t>(sizeof content))
+    return Fail(Code::kUnavailable, "{} has only {} bytes", path, got);
+  guarded_ = Guard(page_);
+  if (!guarded_) return Fail(Code::kNoSpace, "too many cache directories are open");
   if (std::memcmp(page_->magic, kMagic, sizeof(kMagic)) != 0) {
     std::memset(mapped, 0, kPageSize);
     SetText(page_->uuid, uuid);
@@ -78,9 +139,10 @@ Result<void> SharedCounters::Prepare(const std::string& path, std::string_view u
     SetText(page_->boot, boot);
   }
   if (!alone) return {};
-  RETURN_IF_ERROR(when_alone());
+  auto done = when_alone();
+  // Others are let in, whatever came of it.
   if (::flock(fd_.get(), LOCK_SH) != 0) return ErrnoFail("lock {}", path);
-  return {};
+  return done;
 }
 
 Result<std::unique_ptr<SharedCounters>> SharedCounters::Open(
@@ -97,7 +159,8 @@ Result<std::unique_ptr<SharedCounters>> SharedCounters::Open(
     prepared = std::unexpected(std::move(opened).error());
   }
   if (prepared.error().code() != Code::kNoSpace) return std::unexpected(prepared.error());
-  if (counters->page_ != nullptr) return counters;  // mapped, and only cleaning up failed
+  if (counters->guarded_) return counters;  // mapped, and only cleaning up failed
+  if (counters->page_ != nullptr) ::munmap(counters->page_, kPageSize);
   counters->fd_.Reset();
   void* own =
       ::mmap(nullptr, kPageSize, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

@@ -36,6 +36,8 @@ struct CounterPage {
 };
 static_assert(sizeof(CounterPage) <= 4096 && std::atomic<std::uint64_t>::is_always_lock_free);
 
+// If the page cannot be touched any more (its disk has failed, somebody has cut the file), memory
+// of this process's own takes its place, and IsAt() is false.
 class SharedCounters {
  public:
   // Maps `path`, made if it is not there. kInvalid if it is another volume's. If it cannot be made
@@ -52,7 +54,7 @@ class SharedCounters {
   const CounterPage* operator->() const { return page_; }
   // The numbers cannot be trusted: the file is new, or a process or the machine died in a change.
   bool needs_walk() const { return page_->counted.load() == 0; }
-  // True if this file still has that name.
+  // True if this file still has that name and its page is what others see.
   bool IsAt(const std::string& path) const;
   // False if the disk was full.
   bool shared() const { return fd_.valid(); }
@@ -64,6 +66,7 @@ class SharedCounters {
 
   UniqueFd fd_;
   CounterPage* page_ = nullptr;
+  bool guarded_ = false;
 };
 
 // Marks a change of the directory while it lives, so that a death inside it is noticed.

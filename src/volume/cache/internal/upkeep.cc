@@ -296,7 +296,8 @@ bool CacheDir::Probe() {
 void CacheDir::Upkeep(const Context& ctx) {
   if (!usable() && !Probe()) return;
   if (!counters()->IsAt(root_ + "/.samplefs.counters")) {
-    // Somebody removed or replaced the directory under us, or the disk was full when we came.
+    // Somebody removed or replaced the directory under us, the disk was full when we came, or it
+    // has failed.
     if (auto attached = Attach(); !attached) return TakeOut(attached.error().message());
   }
   bool recount = counters()->needs_walk() || SomebodyDied();
