@@ -107,6 +107,7 @@ Result<BlockStore::BlockContent> BlockStore::FetchWhole(const Context& ctx, cons
     if (ours) {
       auto result = [&]() -> Result<void> {
         ASSIGN_OR_RETURN(fetch->lease, budget_.Acquire(ctx, block.length));
+        fetch->lease.SetLeaving(true);  // readers wait for no writer
         fetch->content = BlockBuffer(block.length);
         RETURN_IF_ERROR(Download(ctx, block, fetch->content.bytes()));
         if (offer && cache_ != nullptr) cache_->Put(ctx, block, fetch->content.bytes());

@@ -41,5 +41,34 @@ TEST(BufferBudget, ALeaseCanGrow) {
   EXPECT_EQ(budget.used(), 0u);
 }
 
+TEST(BufferBudget, NobodyWaitsWithBytesForThoseWhoDoTheSame) {
+  BufferBudget budget(100);
+  const Context ctx = Context::Background().WithTimeout(10s);
+  BufferBudget::Lease mine, other;
+  ASSERT_OK(budget.Extend(ctx, mine, 50));
+  ASSERT_OK(budget.Extend(ctx, other, 50));
+  auto stuck = budget.ExtendUnlessStuck(ctx, mine, 10);
+  ASSERT_OK(stuck);
+  EXPECT_FALSE(*stuck);
+  // While somebody's bytes are on their way out, it waits for them.
+  other.SetLeaving(true);
+  std::jthread waiter([&] {
+    auto extended = budget.ExtendUnlessStuck(ctx, mine, 10);
+    ASSERT_OK(extended);
+    EXPECT_TRUE(*extended);
+  });
+  other.Release();
+  waiter.join();
+  EXPECT_EQ(budget.used(), 60u);
+  ASSERT_OK(budget.Extend(ctx, other, 40));
+  other.SetLeaving(true);
+  std::jthread disappointed([&] {
+    auto extended = budget.ExtendUnlessStuck(ctx, mine, 10);
+    ASSERT_OK(extended);
+    EXPECT_FALSE(*extended) << "they stay after all";
+  });
+  other.SetLeaving(false);
+}
+
 }  // namespace
 }  // namespace paddleop::volume

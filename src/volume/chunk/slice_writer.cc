@@ -1,5 +1,6 @@
 #include "volume/chunk/slice_writer.h"
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
@@ -10,19 +11,16 @@ namespace paddleop::volume {
 struct SliceWriter::Block {
   // Memory is taken in steps, so that many files with a few bytes each do not claim a block each;
   // what has grown beyond a few will fill its block.
-  Result<void> Grow(const Context& ctx, BufferBudget& budget, std::size_t size, std::size_t limit) {
-    if (size <= used) return {};
+  std::size_t CapacityFor(std::size_t size, std::size_t limit) const {
     const std::size_t capacity = buffer.bytes().size();
-    if (size > capacity) {
-      std::size_t wanted = std::max(size, capacity * 2);
-      wanted = wanted > kFew ? limit : std::min(limit, (wanted + kStep - 1) / kStep * kStep);
-      RETURN_IF_ERROR(budget.Extend(ctx, lease, wanted - capacity));
-      BlockBuffer larger(wanted);
-      if (used > 0) std::memcpy(larger.bytes().data(), buffer.bytes().data(), used);
-      buffer = std::move(larger);
-    }
-    used = size;
-    return {};
+    if (size <= capacity) return capacity;
+    const std::size_t wanted = std::max(size, capacity * 2);
+    return wanted > kFew ? limit : std::min(limit, (wanted + kStep - 1) / kStep * kStep);
+  }
+  void Grow(std::size_t capacity) {
+    BlockBuffer larger(capacity);
+    if (used > 0) std::memcpy(larger.bytes().data(), buffer.bytes().data(), used);
+    buffer = std::move(larger);
   }
   std::span<const std::byte> content() const { return buffer.bytes().first(used); }
 
@@ -44,18 +42,36 @@ struct SliceWriter::Uploads {
 SliceWriter::SliceWriter(BlockStore& blocks, std::uint64_t id)
     : blocks_(blocks), id_(id), uploads_(std::make_shared<Uploads>()) {}
 
-SliceWriter::~SliceWriter() {
-  MutexLock lock(uploads_->mutex);
-  uploads_->changed.wait(lock, [&]() REQUIRES(uploads_->mutex) { return uploads_->running == 0; });
-}
+// Uploads that are still under way need nothing of the writer.
+SliceWriter::~SliceWriter() = default;
 
 bool SliceWriter::CanWrite(std::uint64_t offset, std::uint64_t size) const {
   const std::uint64_t first_open = std::uint64_t{uploaded_} * blocks_.options().layout.block_size;
   return !sealed_ && offset >= first_open && offset <= size_ && offset + size <= kMaxSliceSize;
 }
 
-Result<void> SliceWriter::Write(const Context& ctx, std::uint32_t offset,
-                                std::span<const std::byte> data) {
+Result<bool> SliceWriter::MakeRoom(const Context& ctx, Block& block, std::size_t size) {
+  const std::size_t has = block.buffer.bytes().size();
+  const std::size_t wanted = block.CapacityFor(size, blocks_.options().layout.block_size);
+  if (wanted > has) {
+    const bool holds_some =
+        std::ranges::any_of(open_, [](const auto& open) { return !open->buffer.bytes().empty(); });
+    if (holds_some) {
+      ASSIGN_OR_RETURN(const bool got,
+                       blocks_.budget().ExtendUnlessStuck(ctx, block.lease, wanted - has));
+      if (!got) return false;
+    } else {
+      RETURN_IF_ERROR(blocks_.budget().Extend(ctx, block.lease, wanted - has));
+    }
+    block.Grow(wanted);
+  }
+  block.used = std::max(block.used, size);
+  return true;
+}
+
+Result<std::size_t> SliceWriter::Write(const Context& ctx, std::uint32_t offset,
+                                       std::span<const std::byte> data) {
+  const std::size_t given = data.size();
   CHECK(CanWrite(offset, data.size()), "write of {} at {} into slice of {}", data.size(), offset,
         size_);
   const std::uint32_t block_size = blocks_.options().layout.block_size;
@@ -64,7 +80,8 @@ Result<void> SliceWriter::Write(const Context& ctx, std::uint32_t offset,
     if (index - uploaded_ >= open_.size()) open_.push_back(std::make_shared<Block>());
     Block& block = *open_[index - uploaded_];
     const std::size_t count = std::min<std::size_t>(data.size(), block_size - inside);
-    RETURN_IF_ERROR(block.Grow(ctx, blocks_.budget(), inside + count, block_size));
+    ASSIGN_OR_RETURN(const bool room, MakeRoom(ctx, block, inside + count));
+    if (!room) return given - data.size();
     std::memcpy(block.buffer.bytes().data() + inside, data.data(), count);
     data = data.subspan(count);
     offset += static_cast<std::uint32_t>(count);
@@ -75,7 +92,7 @@ Result<void> SliceWriter::Write(const Context& ctx, std::uint32_t offset,
       RETURN_IF_ERROR(Upload(ctx, uploaded_));
     }
   }
-  return {};
+  return given;
 }
 
 Result<void> SliceWriter::Upload(const Context& ctx, std::uint32_t index) {
@@ -94,8 +111,10 @@ Result<void> SliceWriter::Upload(const Context& ctx, std::uint32_t index) {
     --uploads->running;
     uploads->changed.notify_all();
   };
+  block->lease.SetLeaving(true);
   if (auto queued = blocks_.uploads().Submit(ctx, upload); !queued) {
     // The block stays: the caller's time is up, perhaps not that of who comes next.
+    block->lease.SetLeaving(false);
     MutexLock lock(uploads_->mutex);
     --uploads_->running;
     return queued;
@@ -107,7 +126,7 @@ Result<void> SliceWriter::Upload(const Context& ctx, std::uint32_t index) {
 
 Result<void> SliceWriter::Seal(const Context& ctx) {
   sealed_ = true;
-  // A write that got no buffer may have left an empty block behind.
+  // A write that got no buffer may have left an empty block at the end.
   while (!open_.empty() && open_.front()->used > 0) RETURN_IF_ERROR(Upload(ctx, uploaded_));
   return {};
 }

@@ -26,8 +26,11 @@ class SliceWriter {
   // True if [offset, offset + size) can be written: it touches or follows what is there, changes no
   // uploaded block, and ends within the largest slice.
   bool CanWrite(std::uint64_t offset, std::uint64_t size) const;
-  // Waits for buffers within the caller's deadline.
-  Result<void> Write(const Context& ctx, std::uint32_t offset, std::span<const std::byte> data);
+  // Waits for buffers within the caller's deadline. The number of bytes that it took: fewer than
+  // given if nobody has buffers to give up but writers that wait, too. What this one holds should
+  // then be sealed, and the rest written to another slice.
+  Result<std::size_t> Write(const Context& ctx, std::uint32_t offset,
+                            std::span<const std::byte> data);
   // Hands over what is left; nothing can be written afterwards. If the caller's time ends first, it
   // can be called again.
   Result<void> Seal(const Context& ctx);
@@ -42,6 +45,8 @@ class SliceWriter {
   struct Block;
   struct Uploads;
 
+  // False if there is no room and waiting for it would not end.
+  Result<bool> MakeRoom(const Context& ctx, Block& block, std::size_t size);
   Result<void> Upload(const Context& ctx, std::uint32_t index);
 
   BlockStore& blocks_;

@@ -240,6 +240,7 @@ Result<OpenedFile> Vfs::Create(const Context& ctx, const Caller& caller, Ino par
     // Others have changed it through this process, perhaps since it was made.
     if (auto now = state_->meta_.GetAttr(bounded, entry.ino)) State::Learn(*file, *now, version);
   }
+  entry.attr.length = std::max(entry.attr.length, State::UncommittedEnd(file.get()));
   if (flags.truncate && entry.attr.length > 0) {
     auto cut = CutOpened(bounded, caller, entry.ino, entry.attr);
     if (!cut) {

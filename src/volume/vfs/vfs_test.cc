@@ -34,10 +34,11 @@ Result<void> Outcome(const Result<T>& result) {
 
 // One client of a volume whose metadata is a SQLite file and whose objects are in memory.
 struct Client {
-  Client(const std::string& url, object::ObjectStore& objects) : log(LogLevel::kOff) {
+  Client(const std::string& url, object::ObjectStore& objects, std::uint32_t block_size = kBlock)
+      : log(LogLevel::kOff) {
     meta = *OpenMetaStore(kCtx, url, {.log = &log});
     cache = MakeMemoryCache(8 << 20);
-    blocks = std::make_unique<BlockStore>(BlockStoreOptions{.layout = {.block_size = kBlock},
+    blocks = std::make_unique<BlockStore>(BlockStoreOptions{.layout = {.block_size = block_size},
                                                             .max_downloads = 4,
                                                             .max_uploads = 4,
                                                             .buffer_bytes = 4 << 20},
@@ -304,6 +305,89 @@ TEST_F(VfsTest, AWriterThatWaitsForBuffersDoesNotStopThoseThatFreeThem) {
   opener.join();
   for (const auto& file : files) ASSERT_OK(vfs().Release(kCtx, file.handle));
   ASSERT_OK(vfs().Release(kCtx, waiting.handle));
+}
+
+TEST_F(VfsTest, ManyWritersShareFewBuffers) {
+  client_ = std::make_unique<Client>(url_, objects_, 1 << 20);
+  client_->Start({});
+  // Together they would like twice the buffers that there are.
+  constexpr unsigned kWriters = 8;
+  constexpr std::size_t kPiece = 100'000, kPieces = 25;
+  const auto content = [](unsigned writer, std::size_t piece) {
+    return std::string(kPiece, static_cast<char>('a' + (writer + piece) % 26));
+  };
+  std::vector<OpenedFile> files;
+  for (unsigned i = 0; i < kWriters; ++i) files.push_back(MustCreate("f" + std::to_string(i)));
+  {
+    std::vector<std::jthread> writers;
+    for (unsigned i = 0; i < kWriters; ++i) {
+      writers.emplace_back([&, i] {
+        for (std::size_t k = 0; k < kPieces; ++k)
+          ASSERT_OK(vfs().Write(kCtx.WithTimeout(20s), files[i].handle, k * kPiece,
+                                AsBytes(content(i, k))));
+      });
+    }
+  }
+  for (unsigned i = 0; i < kWriters; ++i) {
+    ASSERT_OK(vfs().Flush(kCtx, files[i].handle));
+    std::string expected;
+    for (std::size_t k = 0; k < kPieces; ++k) expected += content(i, k);
+    EXPECT_EQ(ReadAll(vfs(), files[i].handle), expected);
+    ASSERT_OK(vfs().Release(kCtx, files[i].handle));
+  }
+}
+
+TEST_F(VfsTest, WhoOpensAFileFreesTheBuffersThatItsWriterWaitsFor) {
+  client_ = std::make_unique<Client>(url_, objects_);
+  client_->Start({.flush_idle = 60s, .flush_age = 60s});
+  const auto file = MustCreate("f");
+  const std::string full(kBlock, 'x'), almost(kBlock - 1, 'y');
+  ASSERT_OK(vfs().Write(kCtx, file.handle, 0, AsBytes(full)));  // leaves at once
+  for (std::uint64_t i = 1; i <= 64; ++i)  // slices behind it that hold every buffer
+    ASSERT_OK(vfs().Write(kCtx, file.handle, i * 1'000'000, AsBytes(almost)));
+  std::jthread writer(
+      [&] { EXPECT_OK(vfs().Write(kCtx.WithTimeout(20s), file.handle, kBlock, AsBytes(full))); });
+  const auto opened = vfs().Open(kCtx.WithTimeout(20s), {}, file.entry.ino, {.read = true});
+  ASSERT_OK(opened);
+  writer.join();
+  ASSERT_OK(vfs().Release(kCtx, opened->handle));
+  ASSERT_OK(vfs().Release(kCtx, file.handle));
+}
+
+TEST_F(VfsTest, WhoseTimeIsUpLosesNothingAndWaitsForNobody) {
+  client_ = std::make_unique<Client>(url_, objects_);
+  client_->Start({.flush_idle = 60s, .flush_age = 60s});
+  const auto file = MustCreate("f");
+  ASSERT_OK(vfs().Write(kCtx, file.handle, 0, AsBytes("data")));
+  objects_.InjectRandomly(Op::kPut, {.kind = Fault::Kind::kSlow, .delay = 2s}, 1.0);
+  EXPECT_CODE(vfs().Open(kCtx.WithTimeout(50ms), {}, file.entry.ino, {.read = true}),
+              Code::kDeadline);
+  std::atomic<bool> flushed = false;
+  std::jthread flusher([&] {
+    EXPECT_OK(vfs().Flush(kCtx, file.handle)) << "it goes on where the other stopped";
+    flushed = true;
+  });
+  // Also who waits for the flush of another can be interrupted.
+  std::stop_source stop;
+  std::jthread interrupts([&] { stop.request_stop(); });
+  EXPECT_CODE(vfs().Open(kCtx.WithStop(stop.get_token()), {}, file.entry.ino, {.read = true}),
+              Code::kCancelled);
+  EXPECT_FALSE(flushed);
+  flusher.join();
+  EXPECT_EQ(ReadAll(vfs(), file.handle), "data");
+  ASSERT_OK(vfs().Release(kCtx, file.handle));
+}
+
+TEST_F(VfsTest, CreatingAFileAnewDropsWhatWasBeingWritten) {
+  const auto first = MustCreate("f");
+  ASSERT_OK(vfs().Write(kCtx, first.handle, 0, AsBytes("old")));
+  const auto second =
+      vfs().Create(kCtx, {}, kRootIno, "f", 0644, {.read = true, .write = true, .truncate = true},
+                   /*exclusive=*/false);
+  ASSERT_OK(second);
+  EXPECT_EQ(second->entry.attr.length, 0u);
+  EXPECT_EQ(ReadAll(vfs(), second->handle), "");
+  for (const Handle handle : {first.handle, second->handle}) ASSERT_OK(vfs().Release(kCtx, handle));
 }
 
 TEST_F(VfsTest, OpeningAFileDoesNotSetAnAppenderBack) {

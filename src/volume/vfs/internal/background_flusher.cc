@@ -33,11 +33,16 @@ bool BackgroundFlusher::FlushOld(const Context& ctx) {
       continue;
     }
     // A writer may wait for buffers that files after this one hold: nobody waits for it here.
+    const std::uint64_t losses = file->writer.losses();
     auto flushed = file->writer.FlushIdle(ctx.WithTimeout(options_.io_timeout));
     dirty = dirty || file->writer.Dirty();
-    if (!flushed && !ctx.Stopped()) {
+    if (flushed || ctx.Stopped()) continue;
+    if (file->writer.losses() != losses) {
       log_.Error(ctx, "written data was lost",
                  {{"inode", ToInt(file->ino)}, {"error", flushed.error().message()}});
+    } else {
+      log_.Warn(ctx, "written data cannot be stored now",
+                {{"inode", ToInt(file->ino)}, {"error", flushed.error().message()}});
     }
   }
   return dirty;

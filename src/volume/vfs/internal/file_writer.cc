@@ -93,19 +93,34 @@ Result<std::shared_ptr<FileWriter::Pending>> FileWriter::PendingFor(const Contex
   return fresh;
 }
 
-Result<void> FileWriter::WritePiece(const Context& ctx, std::uint32_t index, std::uint32_t pos,
-                                    std::span<const std::byte> data) {
+Result<std::size_t> FileWriter::WriteSome(const Context& ctx, std::uint32_t index,
+                                          std::uint32_t pos, std::span<const std::byte> data) {
   ASSIGN_OR_RETURN(auto pending,
                    PendingFor(ctx, index, pos, static_cast<std::uint32_t>(data.size())));
   auto written = pending->writer.Write(ctx, pos - pending->pos, data);
+  if (written && *written < data.size()) {
+    // Every buffer is a writer's that waits for more. What this one has leaves early.
+    if (auto sealed = pending->writer.Seal(ctx); !sealed)
+      written = std::unexpected(std::move(sealed).error());
+  }
   MutexLock lock(mutex_);
   pending->busy = false;
   pending->last_write = std::chrono::steady_clock::now();
   pending->mtime = Timestamp::From(std::chrono::system_clock::now());
   // A slice nobody got a byte into is not worth a commit.
   if (pending->writer.size() == 0) std::erase(pending_, pending);
-  idle_.notify_all();
+  changed_.notify_all();
   return written;
+}
+
+Result<void> FileWriter::WritePiece(const Context& ctx, std::uint32_t index, std::uint32_t pos,
+                                    std::span<const std::byte> data) {
+  while (!data.empty()) {
+    ASSIGN_OR_RETURN(const std::size_t written, WriteSome(ctx, index, pos, data));
+    pos += static_cast<std::uint32_t>(written);
+    data = data.subspan(written);
+  }
+  return {};
 }
 
 Result<void> FileWriter::Write(const Context& ctx, std::uint64_t offset,
@@ -162,7 +177,7 @@ Result<void> FileWriter::Commit(const Context& ctx, Pending& pending) {
     }
     auto committed = meta_.WriteSlice(ctx, ino_, pending.index, slice, pending.mtime);
     if (committed) return {};
-    pending.unclear = committed.error().code() == Code::kUnavailable || ctx.Stopped();
+    pending.unclear = committed.error().code() == Code::kUnavailable || !ctx.Check();
     if (!pending.unclear) {
       // Nothing refers to these objects; with an unclear outcome they would be left for gc.
       auto deleted = blocks_.DeleteSlice(ctx, {slice.id, slice.size});
@@ -182,23 +197,53 @@ FileWriter::Slices FileWriter::Freeze() {
   return pending_;
 }
 
+template <class Ready>
+Result<void> FileWriter::WaitUntil(const Context& ctx, MutexLock& lock, Ready ready) {
+  const bool came = ctx.has_deadline()
+                        ? changed_.wait_until(lock, ctx.stop(), ctx.deadline(), ready)
+                        : changed_.wait(lock, ctx.stop(), ready);
+  if (came) return {};
+  RETURN_IF_ERROR(ctx.Check());
+  return Fail(Code::kDeadline, "what is written to inode {} is not ready in time", ToInt(ino_));
+}
+
 Result<void> FileWriter::WaitForWriter(const Context& ctx, const Pending& pending) {
   MutexLock lock(mutex_);
-  const auto not_busy = [&] { return !pending.busy; };
-  const bool idle = ctx.has_deadline()
-                        ? idle_.wait_until(lock, ctx.stop(), ctx.deadline(), not_busy)
-                        : idle_.wait(lock, ctx.stop(), not_busy);
-  return idle ? Result<void>{} : ctx.Check();
+  return WaitUntil(ctx, lock, [&] { return !pending.busy; });
+}
+
+// Its buffers come free, which the writer of another may be waiting for. Nobody begins to write to
+// a frozen slice, so who is idle stays idle.
+FileWriter::Slices FileWriter::SealIdle(const Context& ctx, const Slices& slices) {
+  Slices in_turn;
+  bool waits = false;
+  for (const auto& pending : slices) {
+    bool busy = false;
+    {
+      MutexLock lock(mutex_);
+      busy = pending->busy;
+    }
+    waits = waits || busy;
+    if (busy) continue;
+    if (!waits) in_turn.push_back(pending);
+    if (!pending->writer.Seal(ctx)) break;  // Store will say why
+  }
+  return in_turn;
+}
+
+Result<void> FileWriter::StoreOne(const Context& ctx, Pending& pending) {
+  if (pending.writer.size() == 0) return {};
+  RETURN_IF_ERROR(pending.writer.Finish(ctx));
+  return Commit(ctx, pending);
 }
 
 Result<void> FileWriter::Store(const Context& ctx, const Slices& todo) {
   Result<void> first;
   for (const auto& pending : todo) {
-    Result<void> stored;
-    if (pending->writer.size() > 0) stored = pending->writer.Finish(ctx);
-    if (stored && pending->writer.size() > 0) stored = Commit(ctx, *pending);
-    // Who leaves early is not who wrote: the next flush goes on from here.
-    if (!stored && ctx.Stopped()) return ctx.Check();
+    RETURN_IF_ERROR(WaitForWriter(ctx, *pending));
+    auto stored = StoreOne(ctx, *pending);
+    // Whose time is up is not who wrote: the next flush goes on from here.
+    if (auto in_time = ctx.Check(); !stored && !in_time) return ctx.Stopped() ? in_time : stored;
     views_.Clear();
     MutexLock lock(mutex_);
     ++version_;
@@ -211,39 +256,37 @@ Result<void> FileWriter::Store(const Context& ctx, const Slices& todo) {
   return first;
 }
 
-Result<void> FileWriter::Flush(const Context& ctx) {
-  MutexLock flushing(flush_mutex_);
-  const Slices todo = Freeze();
-  // All uploads start before the first is waited for.
-  for (const auto& pending : todo) {
-    RETURN_IF_ERROR(WaitForWriter(ctx, *pending));
-    if (!pending->writer.Seal(ctx)) break;  // Store will say why
-  }
-  return Store(ctx, todo);
+Result<void> FileWriter::TakeTurn(const Context& ctx) {
+  MutexLock lock(mutex_);
+  RETURN_IF_ERROR(WaitUntil(ctx, lock, [this]() REQUIRES(mutex_) { return !flushing_; }));
+  flushing_ = true;
+  return {};
 }
 
-Result<void> FileWriter::StoreIdle(const Context& ctx) {
-  Slices todo;
-  bool in_turn = true;
-  for (const auto& pending : Freeze()) {
-    bool busy = false;
-    {
-      MutexLock lock(mutex_);
-      busy = pending->busy;
-    }
-    in_turn = in_turn && !busy;
-    if (busy) continue;
-    if (in_turn) todo.push_back(pending);
-    // Its buffers come free, also if the commit has to wait for its turn.
-    if (!pending->writer.Seal(ctx)) break;
-  }
-  return Store(ctx, todo);
+bool FileWriter::TryTakeTurn() {
+  MutexLock lock(mutex_);
+  return !std::exchange(flushing_, true);
+}
+
+void FileWriter::EndTurn() {
+  MutexLock lock(mutex_);
+  flushing_ = false;
+  changed_.notify_all();
+}
+
+Result<void> FileWriter::Flush(const Context& ctx) {
+  RETURN_IF_ERROR(TakeTurn(ctx));
+  const Slices all = Freeze();
+  SealIdle(ctx, all);  // all uploads start before the first is waited for
+  auto stored = Store(ctx, all);
+  EndTurn();
+  return stored;
 }
 
 Result<void> FileWriter::FlushIdle(const Context& ctx) {
-  if (!flush_mutex_.try_lock()) return {};  // it may wait for a writer
-  auto stored = StoreIdle(ctx);
-  flush_mutex_.unlock();
+  if (!TryTakeTurn()) return {};  // it may wait for a writer
+  auto stored = Store(ctx, SealIdle(ctx, Freeze()));
+  EndTurn();
   return stored;
 }
 

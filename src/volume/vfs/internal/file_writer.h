@@ -37,7 +37,7 @@ class FileWriter {
   Result<void> Append(const Context& ctx, std::span<const std::byte> data);
   // Everything written before is stored and committed when it returns. What it cannot store is
   // lost; because the caller need not be who wrote it, every loss is also counted. Nothing is lost
-  // if the caller is stopped.
+  // if the caller is stopped or its time is up: the next flush goes on.
   Result<void> Flush(const Context& ctx);
 
   // The same without waiting for writers, nor for another flush: what is being written stays, and
@@ -71,16 +71,29 @@ class FileWriter {
                                               std::uint32_t pos, std::uint32_t size);
   Result<void> WriteAt(const Context& ctx, std::uint64_t offset, std::span<const std::byte> data)
       REQUIRES(write_mutex_);
+  // As much as one slice takes.
+  Result<std::size_t> WriteSome(const Context& ctx, std::uint32_t index, std::uint32_t pos,
+                                std::span<const std::byte> data);
   Result<void> WritePiece(const Context& ctx, std::uint32_t index, std::uint32_t pos,
                           std::span<const std::byte> data);
   // Takes what there is: later writes go to other slices.
   Slices Freeze();
+  // For `changed_`, within the caller's time.
+  template <class Ready>
+  Result<void> WaitUntil(const Context& ctx, MutexLock& lock, Ready ready);
   Result<void> WaitForWriter(const Context& ctx, const Pending& pending);
   Result<bool> IsCommitted(const Context& ctx, Backoff& backoff, const Pending& pending);
   Result<void> Commit(const Context& ctx, Pending& pending);
-  Result<void> StoreIdle(const Context& ctx) REQUIRES(flush_mutex_);
-  // Waits for the uploads of these slices and commits them in turn.
-  Result<void> Store(const Context& ctx, const Slices& todo) REQUIRES(flush_mutex_);
+  // One flush at a time.
+  Result<void> TakeTurn(const Context& ctx);
+  bool TryTakeTurn();
+  void EndTurn();
+  // Hands over what nobody is writing to. Returns those that can be committed without waiting for a
+  // writer: the ones before the first that is being written to.
+  Slices SealIdle(const Context& ctx, const Slices& slices);
+  // Waits for the writers and uploads of these slices and commits them in turn.
+  Result<void> Store(const Context& ctx, const Slices& todo);
+  Result<void> StoreOne(const Context& ctx, Pending& pending);
 
   MetaStore& meta_;
   BlockStore& blocks_;
@@ -90,10 +103,10 @@ class FileWriter {
   std::atomic<std::uint64_t> length_;
 
   Mutex write_mutex_;  // one writer at a time; taken before mutex_
-  Mutex flush_mutex_;  // one flush at a time; taken before mutex_
   mutable Mutex mutex_;
-  CondVar idle_;  // a pending slice is no longer being written to
+  CondVar changed_;  // a pending slice is no longer being written to, or a flush has ended
   Slices pending_ GUARDED_BY(mutex_);
+  bool flushing_ GUARDED_BY(mutex_) = false;
   std::uint64_t version_ GUARDED_BY(mutex_) = 0;
   std::uint64_t losses_ GUARDED_BY(mutex_) = 0;
   std::optional<Status> last_loss_ GUARDED_BY(mutex_);
