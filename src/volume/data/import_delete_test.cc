@@ -131,6 +131,21 @@ TEST_F(ImportDeleteTest, DirectoriesOutsideTheBoundsStay) {
   EXPECT_OK(volume_->meta().Lookup(kCtx, {}, kRootIno, "zzz"));
 }
 
+TEST_F(ImportDeleteTest, AMistypedSourceDeletesNothingWhateverTheBounds) {
+  Put("m", "x");
+  RunWell();
+  const auto keep = std::move(source_.store);
+  source_.store = std::make_unique<object::testing::MemObjectStore>();
+  source_.whole = false;
+  options_.delete_dst = true;
+  for (const auto& [start, end] : {std::pair("", ""), std::pair("", "z"), std::pair("a", "")}) {
+    options_.start = start;
+    options_.end = end;
+    EXPECT_CODE(Run().result, Code::kNotFound);
+    EXPECT_OK(volume_->meta().Lookup(kCtx, {}, kRootIno, "m"));
+  }
+}
+
 TEST_F(ImportDeleteTest, AFileThatBecameADirectoryIsReplaced) {
   Put("file", "one");
   Put("directory/a", "two");

@@ -24,10 +24,7 @@ Result<void> ImportPlanner::Run() {
   {
     SourceListing listing(state_);
     ASSIGN_OR_RETURN(SourceListing::Batch batch, listing.Next());
-    const bool bounded = !state_.options.start.empty() || !state_.options.end.empty();
-    if (batch.empty() && !state_.source.whole && !bounded) {
-      return Fail(Code::kNotFound, "there is nothing at {}", state_.source.uri);
-    }
+    if (batch.empty() && !state_.source.whole) RETURN_IF_ERROR(CheckSourceExists());
     // Not before the source has answered: a wrong one leaves no trace in the volume.
     RETURN_IF_ERROR(directories_.Open());
     if (state_.options.delete_dst) remover_.emplace(state_, filter_, directories_.root().ino);
@@ -46,6 +43,20 @@ Result<void> ImportPlanner::Run() {
     if (changed.empty()) return {};
     RETURN_IF_ERROR(Retry(std::move(changed)));
   }
+}
+
+Result<void> ImportPlanner::CheckSourceExists() {
+  bool found = false;
+  if (!state_.options.start.empty() || !state_.options.end.empty()) {
+    // Nothing between the bounds is fine; nothing at all is a mistyped name, and what lies in the
+    // volume must not be deleted for that.
+    RETURN_IF_ERROR(state_.source.store->List(state_.ctx(), {.limit = 1}, [&](object::ObjectInfo&) {
+      found = true;
+      return Result<bool>(false);
+    }));
+  }
+  if (found) return {};
+  return Fail(Code::kNotFound, "there is nothing at {}", state_.source.uri);
 }
 
 Result<void> ImportPlanner::TakeBatch(SourceListing::Batch batch) {

@@ -28,6 +28,8 @@ class ImportPlanner {
     bool fresh = false;  // in a directory that is new: nothing to compare with
   };
 
+  // kNotFound if there is nothing at the place that the source names.
+  Result<void> CheckSourceExists();
   Result<void> TakeBatch(SourceListing::Batch batch);
   Result<void> TakeEntry(object::ObjectInfo& entry, std::vector<Candidate>& candidates);
   Result<void> TakeDirectory(const object::ObjectInfo& entry);
