@@ -136,13 +136,19 @@ Result<fuse::MountOptions> MakeMountOptions(const MountFlags& flags,
   return options;
 }
 
-// In data-set mode a hangup means to refresh, once there is something to refresh. In general mode
-// it ends the mount as SIGTERM does, which commits what was written.
+// In general mode a hangup ends the mount as SIGTERM does, which commits what was written. Once: a
+// shell and the kernel may each send one when a terminal goes, and a second SIGTERM ends at once.
+void EndInOrder(int) {
+  ::signal(SIGHUP, SIG_IGN);
+  ::kill(::getpid(), SIGTERM);
+}
+
+// In data-set mode a hangup means to refresh, once there is something to refresh.
 void HandleHangup(bool read_only) {
   struct sigaction before = {}, action = {};
   ::sigaction(SIGHUP, nullptr, &before);
   if (before.sa_handler == SIG_IGN) return;  // nohup
-  action.sa_handler = read_only ? SIG_IGN : [](int) { ::kill(::getpid(), SIGTERM); };
+  action.sa_handler = read_only ? SIG_IGN : EndInOrder;
   action.sa_flags = SA_RESTART;
   ::sigaction(SIGHUP, &action, nullptr);
 }

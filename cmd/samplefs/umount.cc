@@ -32,9 +32,13 @@ Result<void> Unmount(Tool& tool, const UmountFlags& flags) {
   const auto process = fuse::FindMountProcess(directory);
   const Context ctx = tool.ctx().WithTimeout(timeout);
   RETURN_IF_ERROR(fuse::Unmount(ctx, directory, {.force = flags.force, .timeout = timeout}));
-  if (!process && process.error().code() == Code::kNotSupported)
-    tool.log().Warn(ctx, "not waited for: " + process.error().message());
-  if (!process) return {};  // it died before
+  if (!process) {
+    const Code code = process.error().code();
+    // Otherwise it lives where we cannot see it, and may still be committing.
+    if (code != Code::kNotFound && code != Code::kUnavailable)
+      tool.log().Warn(ctx, "not waited for: " + process.error().message());
+    return {};
+  }
   // The process commits what was written; when we return, it is done. Forced, it has to end
   // although files are open.
   if (flags.force) ::kill(*process, SIGTERM);

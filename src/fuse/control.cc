@@ -89,6 +89,18 @@ std::string RuntimeDirectory() {
   return (base.empty() ? fmt::format("/tmp/samplefs-{}", ::geteuid()) : base + "/samplefs");
 }
 
+// Others must not be able to put their sockets in the place of ours: below /tmp they could.
+Result<void> CheckRuntimeDirectory() {
+  const std::string path = RuntimeDirectory();
+  struct stat info = {};
+  if (::lstat(path.c_str(), &info) != 0) return ErrnoFail("{}", path);
+  if (S_ISDIR(info.st_mode) && info.st_uid == ::geteuid() && (info.st_mode & 022) == 0) return {};
+  return Fail(Code::kPermission,
+              "{} is not a directory that only this user can write to; remove it, or set "
+              "XDG_RUNTIME_DIR",
+              path);
+}
+
 // The error inside a reply that is not 2xx.
 Status ReplyError(const net::HttpResponse& reply) {
   std::string message = reply.body;
@@ -105,6 +117,7 @@ Result<std::string> SocketOf(const std::string& mount_point) {
   if (!mount || mount->type != kFileSystemType)
     return Fail(Code::kNotFound, "{} is no mount point of samplefs", mount_point);
   std::string path = ControlSocketPath(mount->minor);
+  if (::access(RuntimeDirectory().c_str(), F_OK) == 0) RETURN_IF_ERROR(CheckRuntimeDirectory());
   if (::access(path.c_str(), R_OK | W_OK) != 0) {
     if (errno == EACCES) {
       return Fail(Code::kPermission,
@@ -139,6 +152,7 @@ Result<std::unique_ptr<ControlServer>> ControlServer::Start(const std::string& s
                                                             MetricsRegistry& metrics,
                                                             const Logger& log) {
   RETURN_IF_ERROR(MakeDirectories(RuntimeDirectory(), 0700));
+  RETURN_IF_ERROR(CheckRuntimeDirectory());
   // The device number is ours now: whoever left this socket is dead, or about to end.
   ::unlink(socket_path.c_str());
   auto server = std::make_unique<Server>();

@@ -61,6 +61,7 @@ void OnInit(void* userdata, fuse_conn_info* connection) {
   want(FUSE_CAP_EXPLICIT_INVAL_DATA, true);
   want(FUSE_CAP_SPLICE_READ | FUSE_CAP_SPLICE_WRITE | FUSE_CAP_SPLICE_MOVE, false);
   connection->max_write = 1U << 20;  // also bounds reads
+  connection->max_read = state.options.max_read;
   connection->max_background = static_cast<unsigned>(state.options.max_background);
   connection->congestion_threshold = connection->max_background;
   if (state.ready) state.ready();
@@ -151,11 +152,12 @@ std::size_t NumberAt(const Tree& tree, Tree::NodeIndex directory, off_t offset) 
            OffsetAfter(number - 1, tree.child(directory, candidate - 3).name) == offset;
   };
   if (number <= 2) return number;
-  for (std::size_t away = 0; away < std::max(number, count); ++away) {
-    if (follows(number + away)) return number + away;
-    if (away < number && follows(number - away)) return number - away;
+  const std::size_t near = std::min(number, count);  // an offset may be anybody's invention
+  for (std::size_t away = 0; away <= count; ++away) {
+    if (follows(near + away)) return near + away;
+    if (away < near && follows(near - away)) return near - away;
   }
-  return std::min(number, count);
+  return near;
 }
 
 void ReadDir(fuse_req_t request, fuse_ino_t ino, std::size_t size, off_t offset, bool plus) {

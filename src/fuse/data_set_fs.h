@@ -14,6 +14,7 @@ namespace paddleop::fuse {
 struct DataSetFsOptions {
   // The kernel may keep what it was told until it is told otherwise.
   double timeout = 365.0 * 86400;
+  unsigned max_read = 0;  // LibraryMaxRead
   std::size_t max_background = 128;
 };
 

@@ -25,6 +25,7 @@ void OnInit(void* userdata, fuse_conn_info* connection) {
   want(FUSE_CAP_READDIRPLUS | FUSE_CAP_READDIRPLUS_AUTO, true);
   want(FUSE_CAP_PARALLEL_DIROPS | FUSE_CAP_ATOMIC_O_TRUNC | FUSE_CAP_ASYNC_READ, true);
   connection->max_write = 1U << 20;
+  connection->max_read = state.options.max_read;
   connection->max_background = static_cast<unsigned>(state.options.max_background);
   connection->congestion_threshold = connection->max_background * 3 / 4;
   connection->time_gran = 1;

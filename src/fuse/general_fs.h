@@ -20,6 +20,7 @@ struct GeneralOptions {
   double negative_timeout = 0;
   bool xattr = true;
   bool writeback_cache = false;     // the kernel gathers small writes; other clients see them later
+  unsigned max_read = 0;            // LibraryMaxRead
   std::size_t max_background = 64;  // requests that the kernel may have under way for read-ahead
 };
 

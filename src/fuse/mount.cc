@@ -7,6 +7,7 @@
 #include "fuse/data_set_fs.h"
 #include "fuse/internal/exit_guard.h"
 #include "fuse/internal/fuse_api.h"
+#include "fuse/internal/kernel_mount.h"
 #include "fuse/internal/mount_status.h"
 #include "fuse/internal/refresher.h"
 
@@ -72,7 +73,9 @@ Result<void> RunGeneral(const Context& ctx, volume::Volume& volume, const MountO
                         OpStats& stats, MetricsRegistry& metrics, const Logger& log,
                         std::function<void()> ready) {
   ExitGuard guard(log);
-  GeneralFs fs(volume.vfs(), stats, log, options.general, std::move(ready));
+  GeneralOptions general = options.general;
+  general.max_read = LibraryMaxRead(options.session);
+  GeneralFs fs(volume.vfs(), stats, log, general, std::move(ready));
   ASSIGN_OR_RETURN(auto session,
                    Session::Mount(GeneralFs::Operations(), fs.userdata(), options.session, log));
   fs.OnStaleAttributes([&session](volume::Ino ino) { session->InvalidateAttributes(ino); });
@@ -106,7 +109,9 @@ Result<void> RunDataSet(const Context& ctx, volume::Volume& volume, const MountO
   ASSIGN_OR_RETURN(auto data,
                    volume::DataSet::Open(ctx, volume.meta(), volume.blocks(), volume.disk_cache(),
                                          metrics, options.data_set));
-  DataSetFs fs(*data, stats, options.data_set_fs, std::move(ready));
+  DataSetFsOptions data_set_fs = options.data_set_fs;
+  data_set_fs.max_read = LibraryMaxRead(options.session);
+  DataSetFs fs(*data, stats, data_set_fs, std::move(ready));
   ASSIGN_OR_RETURN(auto session,
                    Session::Mount(DataSetFs::Operations(), fs.userdata(), options.session, log));
   Refresher refresher(*data, *session, options.refresh_interval, log);

@@ -1,8 +1,10 @@
 #include "fuse/session.h"
 
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <csignal>
 #include <cstdarg>
@@ -38,10 +40,41 @@ constexpr std::chrono::seconds kLookInterval{1};
 constexpr int kWakeSignal = SIGUSR2;
 void OnWake(int) {}
 
+// Takes what is written to standard error while it lives.
+class CaughtErrors {
+ public:
+  CaughtErrors() : saved_(::dup(2)), file_(::memfd_create("errors", MFD_CLOEXEC)) {
+    if (saved_.valid() && file_.valid()) ::dup2(file_.get(), 2);
+  }
+  ~CaughtErrors() { End(); }
+  CaughtErrors(const CaughtErrors&) = delete;
+  CaughtErrors& operator=(const CaughtErrors&) = delete;
+
+  // In one line, without the program's name.
+  std::string End() {
+    if (!saved_.valid() || !file_.valid()) return "";
+    ::dup2(saved_.get(), 2);
+    saved_.Reset();
+    char text[1024];
+    const ssize_t size = ::pread(file_.get(), text, sizeof text, 0);
+    std::string line(text, static_cast<std::size_t>(std::max<ssize_t>(size, 0)));
+    while (!line.empty() && line.back() == '\n') line.pop_back();
+    std::ranges::replace(line, '\n', ';');
+    constexpr std::string_view kName = "fusermount3: ";
+    if (line.starts_with(kName)) line.erase(0, kName.size());
+    return line;
+  }
+
+ private:
+  UniqueFd saved_;
+  UniqueFd file_;
+};
+
 Result<void> MountFailed(const std::string& mount_point) {
   const std::string& why = last_complaint;
   if (why.find("Operation not permitted") != std::string::npos ||
-      why.find("Permission denied") != std::string::npos) {
+      why.find("Permission denied") != std::string::npos ||
+      why.find("no write access") != std::string::npos) {
     return Fail(
         Code::kPermission,
         "not permitted to mount at {} ({}): run as root (in a container with the capability "
@@ -87,8 +120,13 @@ class Session::State {
       if (fuse_session_mount(session_, path.c_str()) != 0) return MountFailed(options_.mount_point);
     } else {
       device.Reset();
-      if (fuse_session_mount(session_, options_.mount_point.c_str()) != 0)
+      CaughtErrors errors;  // fusermount3 says there what is wrong
+      const int mounted = fuse_session_mount(session_, options_.mount_point.c_str());
+      const std::string said = errors.End();
+      if (mounted != 0) {
+        if (!said.empty()) last_complaint = said;
         return MountFailed(options_.mount_point);
+      }
     }
     auto mount = FindMount(options_.mount_point);
     if (mount && *mount) minor_ = (*mount)->minor;

@@ -29,29 +29,10 @@ std::vector<std::string> FilesBelow(const std::string& directory) {
   return files;
 }
 
-std::unique_ptr<TestVolume> VolumeWithFiles(Engine engine,
-                                            const std::vector<std::string>& format_options = {}) {
-  auto volume = TestVolume::Make(engine, format_options);
-  EXPECT_OK(volume);
-  auto mount = TestMount::Make(**volume, {"--cache-dir", (*volume)->dir() + "/writer-cache"}, "w");
-  EXPECT_OK(mount);
-  for (unsigned i = 0; i < 10; ++i)
-    EXPECT_OK(WriteWhole((*mount)->File(fmt::format("f{}", i)), Pattern(500'000, i)));
-  EXPECT_OK((*mount)->Unmount());
-  return std::move(*volume);
-}
-
-int WrongFiles(const TestMount& mount) {
-  int wrong = 0;
-  for (unsigned i = 0; i < 10; ++i) {
-    auto content = ReadWhole(mount.File(fmt::format("f{}", i)));
-    if (!content || *content != Pattern(500'000, i)) ++wrong;
-  }
-  return wrong;
-}
-
 TEST(Faults, DamagedCacheFilesAreMisses) {
-  auto volume = VolumeWithFiles(Engine::kSqlite);
+  auto made = VolumeWithFiles(Engine::kSqlite);
+  ASSERT_OK(made);
+  const auto volume = std::move(*made);
   for (const char* mode : {"--read-only", "--no-bgjob"}) {
     SCOPED_TRACE(mode);
     auto mount = TestMount::Make(*volume, {mode});
@@ -77,7 +58,9 @@ TEST(Faults, DamagedCacheFilesAreMisses) {
 }
 
 TEST(Faults, AFullCacheDiskOnlyCostsHits) {
-  auto volume = VolumeWithFiles(Engine::kSqlite);
+  auto made = VolumeWithFiles(Engine::kSqlite);
+  ASSERT_OK(made);
+  const auto volume = std::move(*made);
   const std::string disk = volume->dir() + "/small-disk";
   ASSERT_OK(MakeDirectories(disk));
   ASSERT_EQ(::mount("tmpfs", disk.c_str(), "tmpfs", 0, "size=2m"), 0);
@@ -96,7 +79,9 @@ TEST(Faults, AFullCacheDiskOnlyCostsHits) {
 }
 
 TEST(Faults, AKilledProcessLeavesAMountThatCanBeTakenAway) {
-  auto volume = VolumeWithFiles(Engine::kSqlite);
+  auto made = VolumeWithFiles(Engine::kSqlite);
+  ASSERT_OK(made);
+  const auto volume = std::move(*made);
   auto mount = TestMount::Make(*volume);
   ASSERT_OK(mount);
   ASSERT_EQ(::kill((*mount)->pid(), SIGKILL), 0);
@@ -121,7 +106,7 @@ TEST(Faults, AHangupCommitsWhatWasWritten) {
   ASSERT_OK(mount);
   const UniqueFd file(::open((*mount)->File("f").c_str(), O_WRONLY | O_CREAT, 0644));
   ASSERT_EQ(::write(file.get(), "data", 4), 4);
-  ASSERT_EQ(::kill((*mount)->pid(), SIGHUP), 0);
+  for (int i = 0; i < 3; ++i) ::kill((*mount)->pid(), SIGHUP);  // the shell's, the kernel's
   ASSERT_TRUE(WaitFor([&] { return ::kill((*mount)->pid(), 0) != 0; }, std::chrono::seconds(60)));
   auto content = (*volume)->Run("cat", {"/f"});
   ASSERT_OK(content);
@@ -144,7 +129,9 @@ TEST(Faults, UnmountingFromAnotherProcessNamespaceKillsNobody) {
 }
 
 TEST(Faults, AMountInUseIsNotTakenAwayUnlessForced) {
-  auto volume = VolumeWithFiles(Engine::kSqlite);
+  auto made = VolumeWithFiles(Engine::kSqlite);
+  ASSERT_OK(made);
+  const auto volume = std::move(*made);
   auto mount = TestMount::Make(*volume);
   ASSERT_OK(mount);
   const UniqueFd open(::open((*mount)->File("f0").c_str(), O_RDONLY));
@@ -156,7 +143,9 @@ TEST(Faults, AMountInUseIsNotTakenAwayUnlessForced) {
 }
 
 TEST(Faults, ReadersWaitForRedisAndGoOn) {
-  auto volume = VolumeWithFiles(Engine::kRedis);
+  auto made = VolumeWithFiles(Engine::kRedis);
+  ASSERT_OK(made);
+  const auto volume = std::move(*made);
   auto mount = TestMount::Make(*volume);
   ASSERT_OK(mount);
   auto set = TestMount::Make(*volume, {"--read-only"}, "set");
@@ -177,17 +166,12 @@ class HungStore : public ::testing::Test {
     auto minio = Peer::Start("minio", {"--bucket", "data"});
     ASSERT_OK(minio);
     minio_.emplace(std::move(*minio));
-    auto volume = TestVolume::Make(
+    auto volume = VolumeWithFiles(
         Engine::kSqlite,
         {"--storage", "minio", "--bucket", minio_->Get("endpoint") + "/data", "--access-key",
          minio_->Get("access_key"), "--secret-key", minio_->Get("secret_key")});
     ASSERT_OK(volume);
     volume_ = std::move(*volume);
-    auto writer = TestMount::Make(*volume_, {"--cache-dir", volume_->dir() + "/wc"}, "w");
-    ASSERT_OK(writer);
-    for (unsigned i = 0; i < 10; ++i)
-      ASSERT_OK(WriteWhole((*writer)->File(fmt::format("f{}", i)), Pattern(500'000, i)));
-    ASSERT_OK((*writer)->Unmount());
   }
 
   std::optional<Peer> minio_;
@@ -249,16 +233,58 @@ TEST_F(HungStore, ReadersCanBeKilledAndTheMountTakenAway) {
   }
 }
 
+// Redis hangs and the store refuses connections, both for as long as a restart of a machine takes.
+TEST(Faults, AnOutageOfHalfAMinuteIsAPause) {
+  auto minio = Peer::Start("minio", {"--bucket", "volume"});
+  ASSERT_OK(minio);
+  auto volume = VolumeWithFiles(
+      Engine::kRedis,
+      {"--storage", "minio", "--bucket", minio->Get("endpoint") + "/volume", "--access-key",
+       minio->Get("access_key"), "--secret-key", minio->Get("secret_key")});
+  ASSERT_OK(volume);
+  auto set = TestMount::Make(**volume, {"--read-only"}, "set");
+  ASSERT_OK(set);
+  auto general =
+      TestMount::Make(**volume, {"--cache-dir", (*volume)->dir() + "/general-cache"}, "general");
+  ASSERT_OK(general);
+  const UniqueFd open(::open((*general)->File("begun").c_str(), O_RDWR | O_CREAT, 0644));
+  ASSERT_EQ(::write(open.get(), "begun", 5), 5);
+  ASSERT_OK(minio->Command("kill minio"));
+  ASSERT_OK((*volume)->redis().Command("pause redis"));
+
+  std::vector<std::future<int>> waiting;
+  waiting.push_back(std::async(std::launch::async, [&] { return WrongFiles(**set); }));
+  waiting.push_back(std::async(std::launch::async, [&] { return WrongFiles(**general); }));
+  waiting.push_back(std::async(std::launch::async, [&] { return ::fsync(open.get()); }));
+  waiting.push_back(std::async(std::launch::async, [&] {
+    return WriteWhole((*general)->File("new"), Pattern(9'000'000, 99)) ? 0 : 1;
+  }));
+  // The outage itself, not a wait for something.
+  EXPECT_EQ(waiting.front().wait_for(30s), std::future_status::timeout);
+  for (auto& one : waiting) EXPECT_EQ(one.wait_for(0s), std::future_status::timeout);
+  ASSERT_OK((*volume)->redis().Command("resume redis"));
+  ASSERT_OK(minio->Command("start minio"));
+  for (auto& one : waiting) {
+    ASSERT_EQ(one.wait_for(60s), std::future_status::ready);
+    EXPECT_EQ(one.get(), 0) << (*set)->Log() << (*general)->Log();
+  }
+  auto content = ReadWhole((*general)->File("new"));
+  ASSERT_OK(content);
+  EXPECT_EQ(*content, Pattern(9'000'000, 99));
+}
+
 // The official client exchanges the keys in the metadata; whoever has the volume mounted goes on.
 TEST(Faults, TheStoresKeysChange) {
   auto minio = Peer::Start("minio", {"--bucket", "volume"});
   ASSERT_OK(minio);
   auto juicefs = Peer::Path("juicefs");
   ASSERT_OK(juicefs);
-  auto volume = VolumeWithFiles(
+  auto made = VolumeWithFiles(
       Engine::kSqlite,
       {"--storage", "minio", "--bucket", minio->Get("endpoint") + "/volume", "--access-key",
        minio->Get("access_key"), "--secret-key", minio->Get("secret_key")});
+  ASSERT_OK(made);
+  const auto volume = std::move(*made);
   auto data_set = TestMount::Make(*volume, {"--read-only"}, "data-set");
   ASSERT_OK(data_set);
   auto general = TestMount::Make(

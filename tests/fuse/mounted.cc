@@ -101,6 +101,26 @@ TestMount::~TestMount() {
     ::kill(pid_, SIGKILL);
 }
 
+Result<std::unique_ptr<TestVolume>> VolumeWithFiles(
+    Engine engine, const std::vector<std::string>& format_options) {
+  ASSIGN_OR_RETURN(auto volume, TestVolume::Make(engine, format_options));
+  ASSIGN_OR_RETURN(auto mount,
+                   TestMount::Make(*volume, {"--cache-dir", volume->dir() + "/writer-cache"}, "w"));
+  for (unsigned i = 0; i < 10; ++i)
+    RETURN_IF_ERROR(WriteWhole(mount->File(fmt::format("f{}", i)), Pattern(500'000, i)));
+  RETURN_IF_ERROR(mount->Unmount());
+  return volume;
+}
+
+int WrongFiles(const TestMount& mount) {
+  int wrong = 0;
+  for (unsigned i = 0; i < 10; ++i) {
+    auto content = ReadWhole(mount.File(fmt::format("f{}", i)));
+    if (!content || *content != Pattern(500'000, i)) ++wrong;
+  }
+  return wrong;
+}
+
 Result<nlohmann::json> TestMount::Status() const {
   ASSIGN_OR_RETURN(const ProcessResult result, RunSamplefs({"status", path_, "--json"}));
   if (result.exit_code != 0)

@@ -69,6 +69,12 @@ class TestMount {
   bool mounted_ = true;
 };
 
+// A volume with ten files "f0" to "f9", written through a mount with a cache of its own; how many
+// of them are not as they were written.
+Result<std::unique_ptr<TestVolume>> VolumeWithFiles(
+    Engine engine, const std::vector<std::string>& format_options = {});
+int WrongFiles(const TestMount& mount);
+
 // Runs the built program.
 Result<ProcessResult> RunSamplefs(const std::vector<std::string>& args,
                                   std::chrono::seconds timeout = std::chrono::seconds(60));

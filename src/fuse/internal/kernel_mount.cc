@@ -6,6 +6,7 @@
 
 #include <array>
 #include <cerrno>
+#include <charconv>
 
 namespace paddleop::fuse {
 namespace {
@@ -88,6 +89,17 @@ Result<void> MountDevice(const UniqueFd& device, const SessionOptions& options) 
     default:
       return ErrnoFail("mount at {}", options.mount_point);
   }
+}
+
+unsigned LibraryMaxRead(const SessionOptions& options) {
+  constexpr std::string_view kName = "max_read=";
+  unsigned most = 0;
+  if (::geteuid() == 0) return most;
+  for (const std::string& option : options.options) {
+    if (option.starts_with(kName))
+      std::from_chars(option.data() + kName.size(), option.data() + option.size(), most);
+  }
+  return most;
 }
 
 std::vector<std::string> LibraryArguments(const SessionOptions& options) {
