@@ -86,7 +86,8 @@ class Bench:
                 epoch(path, names, 8, 1)
             for readers in (2, 8):
                 found = {name: [] for name in paths}
-                counted = []  # of our epochs: files that the kernel had dropped pages of, requests
+                # Of our epochs: files that the kernel had dropped pages of, pages that it dropped and read again, requests.
+                counted = []
                 for _ in range(self.options.rounds + 2):
                     seed = self.next_seed()
                     for name, path in paths.items():
@@ -107,17 +108,19 @@ class Bench:
                 # One epoch right after the other, as training does it.
                 for _ in range(self.options.rounds + 2):
                     counted.append(self.counted_epoch(a, names, readers, self.next_seed())[1:])
-                print(f"    files that the kernel had dropped pages of, by epoch: {[lost for lost, _ in counted]}")
-                print(f"    requests to the mount process, by epoch:              {[asked for _, asked in counted]}")
-                whole = [asked for lost, asked in counted if lost == 0]
+                lost, again, asked = zip(*counted)
+                print(f"    files that the kernel had dropped pages of, by epoch: {list(lost)}")
+                print(f"    pages that it read again after dropping them:         {list(again)}")
+                print(f"    requests to the mount process, by epoch:              {list(asked)}")
+                whole = [asked for lost, again, asked in counted if lost == again == 0]
                 self.row(f"  requests of the {len(whole)} epochs that were whole in memory",
                          [max(whole, default=float("inf"))], unit="", at_most=0)
 
     def counted_epoch(self, path, names, readers, seed):
         lost = without_pages(path, names)
-        before = sum(self.shop.requests(path).values())
+        before, refaults = sum(self.shop.requests(path).values()), page_refaults()
         rate = epoch(path, names, readers, seed)["files_per_s"]
-        return rate, lost, sum(self.shop.requests(path).values()) - before
+        return rate, lost, page_refaults() - refaults, sum(self.shop.requests(path).values()) - before
 
     def local(self):
         source, names, _, _ = self.shop.set_of("imagenet")
@@ -271,6 +274,14 @@ class Bench:
         for name, title in (("cold", "cold epoch over a tenth"), ("again", "repeated epoch over a tenth")):
             ours, other = found[name]["ours"], statistics.median(found[name]["s3fs"])
             self.row(f"{title}; s3fs {other:.0f}/s", ours)
+
+
+def page_refaults():
+    """Pages of files that the kernel had to read again because it had dropped them, since the machine started."""
+    for line in pathlib.Path("/proc/vmstat").read_text().splitlines():
+        if line.startswith("workingset_refault_file "):
+            return int(line.split()[1])
+    return 0
 
 
 def cached_bytes():
