@@ -29,6 +29,14 @@ std::vector<std::string> FilesBelow(const std::string& directory) {
   return files;
 }
 
+// Options of `samplefs format` for a volume in a bucket of MinIO.
+std::vector<std::string> OnMinio(const Peer& minio, const std::string& bucket) {
+  return {"--storage",    "minio",
+          "--bucket",     minio.Get("endpoint") + "/" + bucket,
+          "--access-key", minio.Get("access_key"),
+          "--secret-key", minio.Get("secret_key")};
+}
+
 TEST(Faults, DamagedCacheFilesAreMisses) {
   auto made = VolumeWithFiles(Engine::kSqlite);
   ASSERT_OK(made);
@@ -166,10 +174,7 @@ class HungStore : public ::testing::Test {
     auto minio = Peer::Start("minio", {"--bucket", "data"});
     ASSERT_OK(minio);
     minio_.emplace(std::move(*minio));
-    auto volume = VolumeWithFiles(
-        Engine::kSqlite,
-        {"--storage", "minio", "--bucket", minio_->Get("endpoint") + "/data", "--access-key",
-         minio_->Get("access_key"), "--secret-key", minio_->Get("secret_key")});
+    auto volume = VolumeWithFiles(Engine::kSqlite, OnMinio(*minio_, "data"));
     ASSERT_OK(volume);
     volume_ = std::move(*volume);
   }
@@ -237,10 +242,7 @@ TEST_F(HungStore, ReadersCanBeKilledAndTheMountTakenAway) {
 TEST(Faults, AnOutageOfHalfAMinuteIsAPause) {
   auto minio = Peer::Start("minio", {"--bucket", "volume"});
   ASSERT_OK(minio);
-  auto volume = VolumeWithFiles(
-      Engine::kRedis,
-      {"--storage", "minio", "--bucket", minio->Get("endpoint") + "/volume", "--access-key",
-       minio->Get("access_key"), "--secret-key", minio->Get("secret_key")});
+  auto volume = VolumeWithFiles(Engine::kRedis, OnMinio(*minio, "volume"));
   ASSERT_OK(volume);
   auto set = TestMount::Make(**volume, {"--read-only"}, "set");
   ASSERT_OK(set);
@@ -279,10 +281,7 @@ TEST(Faults, TheStoresKeysChange) {
   ASSERT_OK(minio);
   auto juicefs = Peer::Path("juicefs");
   ASSERT_OK(juicefs);
-  auto made = VolumeWithFiles(
-      Engine::kSqlite,
-      {"--storage", "minio", "--bucket", minio->Get("endpoint") + "/volume", "--access-key",
-       minio->Get("access_key"), "--secret-key", minio->Get("secret_key")});
+  auto made = VolumeWithFiles(Engine::kSqlite, OnMinio(*minio, "volume"));
   ASSERT_OK(made);
   const auto volume = std::move(*made);
   auto data_set = TestMount::Make(*volume, {"--read-only"}, "data-set");

@@ -6,39 +6,18 @@ On a volume of SQLite and a directory: what is tested is that each word on the c
 
 import json
 import os
-import pathlib
 import pty
 import subprocess
-import tempfile
 import time
 import unittest
 
-SAMPLEFS = os.environ["PADDLEOP_BIN_DIR"] + "/samplefs"
+from sync_case import SAMPLEFS, SyncCase
 
 
-class Command(unittest.TestCase):
+class Command(SyncCase):
     def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.base = pathlib.Path(folder.name)
-        self.url = f"sqlite3://{self.base}/meta.db"
-        self.source = self.base / "source"
-        self.source.mkdir()
+        super().setUp()
         self.must("format", self.url, "command", "--bucket", f"{self.base}/blocks/", "--trash-days", "0")
-
-    def environment(self):
-        return os.environ | {"SAMPLEFS_STATE_DIR": str(self.base / "state")}
-
-    def samplefs(self, *arguments):
-        done = subprocess.run([SAMPLEFS, *map(str, arguments)], capture_output=True, text=True, timeout=120,
-                              env=self.environment())
-        return done.returncode, done.stdout, done.stderr
-
-    def must(self, *arguments, code=0, whole=False):
-        """What it printed: the last JSON object, if that was asked for, unless `whole`."""
-        got, out, err = self.samplefs(*arguments)
-        self.assertEqual(got, code, f"{arguments}: {out}{err}")
-        return json.loads(out.splitlines()[-1]) if "--json" in arguments and not whole else out
 
     def sync(self, *options, code=0):
         return self.must("sync", self.url, self.source, "--json", *options, code=code)

@@ -5,39 +5,24 @@ Each fails with a reason that names what is full, leaves only whole files, and i
 there is room. Mounts tmpfs, so it needs root.
 """
 
-import json
 import os
 import pathlib
 import subprocess
-import tempfile
 import unittest
 
+from sync_case import SyncCase
+
 ROOT = pathlib.Path(os.environ["PADDLEOP_SOURCE_DIR"])
-SAMPLEFS = os.environ["PADDLEOP_BIN_DIR"] + "/samplefs"
 FILES, SIZE = 300, 60_000
 
 
-class FullDisk(unittest.TestCase):
+class FullDisk(SyncCase):
     def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.base = pathlib.Path(folder.name)
-        self.url = f"sqlite3://{self.base}/meta.db"
-        self.source = self.base / "source"
+        super().setUp()
         for i in range(FILES):
             path = self.source / f"class{i % 5}" / f"{i:04}.jpg"
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(i.to_bytes(4, "big") * (SIZE // 4))
-
-    def samplefs(self, *arguments):
-        done = subprocess.run([SAMPLEFS, *map(str, arguments)], capture_output=True, text=True, timeout=120,
-                              env=os.environ | {"SAMPLEFS_STATE_DIR": str(self.base / "state")})
-        return done.returncode, done.stdout, done.stderr
-
-    def must(self, *arguments):
-        code, out, err = self.samplefs(*arguments)
-        self.assertEqual(code, 0, f"{arguments}: {out}{err}")
-        return json.loads(out.splitlines()[-1]) if "--json" in arguments else out
 
     def format(self, bucket, *options):
         self.must("format", self.url, "full", "--bucket", f"{bucket}/", "--trash-days", "0", *options)
