@@ -71,6 +71,10 @@ TEST(Crc32c, IsTheSameWhateverThePieces) {
     if (i % 511 != 0 && i + 1 != text.size()) continue;
     ASSERT_EQ(Crc32c(so_far), byte_by_byte) << i;
     ASSERT_EQ(Crc32c(so_far.substr(i / 3), Crc32c(so_far.substr(0, i / 3))), byte_by_byte) << i;
+    const std::string_view second = so_far.substr(i / 3);
+    ASSERT_EQ(Crc32cJoin(Crc32c(so_far.substr(0, i / 3)), Crc32c(second), second.size()),
+              byte_by_byte)
+        << i;
   }
 }
 

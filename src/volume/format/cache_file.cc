@@ -1,5 +1,7 @@
 #include "volume/format/cache_file.h"
 
+#include <algorithm>
+
 #include "base/bytes.h"
 #include "base/crc32c.h"
 
@@ -18,7 +20,20 @@ std::string ChecksumsOf(std::string_view block, std::size_t span) {
 
 }  // namespace
 
-std::string CacheTrailer(std::string_view block) { return ChecksumsOf(block, kCacheChecksumSpan); }
+std::string CacheTrailer(std::string_view block, std::string_view fine) {
+  if (fine.empty()) return ChecksumsOf(block, kCacheChecksumSpan);
+  std::string trailer;
+  ByteWriter out(trailer);
+  ByteReader in(fine);
+  for (std::size_t at = 0; at < block.size(); at += kCacheChecksumSpan) {
+    const std::size_t end = std::min(at + kCacheChecksumSpan, block.size());
+    std::uint32_t joined = in.U32();
+    for (std::size_t next = at + kFineChecksumSpan; next < end; next += kFineChecksumSpan)
+      joined = Crc32cJoin(joined, in.U32(), std::min(kFineChecksumSpan, end - next));
+    out.U32(joined);
+  }
+  return trailer;
+}
 
 std::string FineChecksums(std::string_view block) {
   if (block.size() < kMinFineBlock || block.size() > kMaxFineBlock) return "";

@@ -22,8 +22,8 @@ inline constexpr std::size_t kMaxFineBlock = 4U << 20;
 
 // Where a block lies below "<cache directory>/<UUID>/": "raw/chunks/0/0/1_0_4194304".
 std::string CacheFilePath(std::string_view block_key);
-// The bytes that follow the block in its file.
-std::string CacheTrailer(std::string_view block);
+// The bytes that follow the block in its file; quicker if its finer checksums are known.
+std::string CacheTrailer(std::string_view block, std::string_view fine = {});
 // The value of the extended attribute; empty if a block of this length has none.
 std::string FineChecksums(std::string_view block);
 // Checks a whole block against its trailer. An empty trailer means the writer kept no checksums,

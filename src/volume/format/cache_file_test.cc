@@ -24,5 +24,18 @@ TEST(CacheFile, OneChecksumPerPiece) {
   EXPECT_CODE(VerifyCacheTrailer(block, trailer), Code::kCorrupt);
 }
 
+TEST(CacheFile, FinerChecksumsGiveTheSameTrailer) {
+  std::string block(kMaxFineBlock, '\0');
+  std::uint32_t random = 7;
+  for (char& c : block) c = static_cast<char>((random = random * 1'103'515'245 + 12'345) >> 16);
+  for (const std::size_t size : {kMinFineBlock, kMinFineBlock + 1, kMinFineBlock + 40'000,
+                                 kMaxFineBlock - 32'767, kMaxFineBlock}) {
+    const auto part = std::string_view(block).substr(0, size);
+    const std::string fine = FineChecksums(part);
+    ASSERT_FALSE(fine.empty());
+    EXPECT_TRUE(CacheTrailer(part, fine) == CacheTrailer(part)) << size;
+  }
+}
+
 }  // namespace
 }  // namespace paddleop::volume

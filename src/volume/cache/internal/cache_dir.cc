@@ -268,9 +268,10 @@ Result<std::string> CacheDir::WriteTemporary(const BlockId& block,
   }
   Result<void> written = WriteContent(fd.get(), plain, env_.options.direct_reads);
   if (written && env_.options.checksum != ChecksumLevel::kNone) {
-    written = WriteAll(fd.get(), CacheTrailer(AsText(plain)));
+    const std::string fine = FineChecksums(AsText(plain));
+    written = WriteAll(fd.get(), CacheTrailer(AsText(plain), fine));
     // Not every file system keeps them: those in the file are all that is needed.
-    if (const std::string fine = FineChecksums(AsText(plain)); written && !fine.empty())
+    if (written && !fine.empty())
       ::fsetxattr(fd.get(), kFineChecksumXattr, fine.data(), fine.size(), 0);
   }
   if (!written) {
