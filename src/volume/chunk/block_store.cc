@@ -25,6 +25,7 @@ BlockStore::BlockStore(BlockStoreOptions options, object::ObjectStore& store, Ca
       cache_(cache),
       log_(log),
       budget_(options_.buffer_bytes),
+      buffers_(std::make_shared<BlockBufferPool>(options_.layout.block_size)),
       downloads_({.name = "block-get", .threads = options_.max_downloads, .queue_limit = 4096}),
       prefetches_(
           {.name = "block-ahead", .threads = options_.max_downloads / 2 + 1, .queue_limit = 256}),
@@ -108,7 +109,7 @@ Result<BlockStore::BlockContent> BlockStore::FetchWhole(const Context& ctx, cons
       auto result = [&]() -> Result<void> {
         ASSIGN_OR_RETURN(fetch->lease, budget_.Acquire(ctx, block.length));
         fetch->lease.SetLeaving(true);  // readers wait for no writer
-        fetch->content = BlockBuffer(block.length);
+        fetch->content = buffers_->Take(block.length);
         RETURN_IF_ERROR(Download(ctx, block, fetch->content.bytes()));
         if (offer && cache_ != nullptr) cache_->Put(ctx, block, fetch->content.bytes());
         return {};

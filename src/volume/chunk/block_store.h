@@ -100,6 +100,7 @@ class BlockStore {
             .length = BlockLength(options_.layout, slice.size, index)};
   }
   BufferBudget& budget() { return budget_; }
+  BlockBufferPool& buffers() { return *buffers_; }
   ThreadPool& uploads() { return uploads_; }
 
  private:
@@ -117,6 +118,7 @@ class BlockStore {
   CacheStore* const cache_;
   const Logger& log_;
   BufferBudget budget_;
+  const std::shared_ptr<BlockBufferPool> buffers_;  // outlived by content that others keep
   Mutex mutex_;
   std::map<BlockId, std::shared_ptr<Fetch>> fetches_ GUARDED_BY(mutex_);
   std::stop_source stop_;

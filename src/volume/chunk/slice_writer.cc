@@ -10,15 +10,15 @@ namespace paddleop::volume {
 
 struct SliceWriter::Block {
   // Memory is taken in steps, so that many files with a few bytes each do not claim a block each;
-  // what has grown beyond a few will fill its block.
-  std::size_t CapacityFor(std::size_t size, std::size_t limit) const {
+  // what has grown beyond a few will fill its block, and so will what follows a full one.
+  std::size_t CapacityFor(std::size_t size, std::size_t limit, bool will_fill) const {
     const std::size_t capacity = buffer.bytes().size();
     if (size <= capacity) return capacity;
+    if (will_fill) return limit;
     const std::size_t wanted = std::max(size, capacity * 2);
     return wanted > kFew ? limit : std::min(limit, (wanted + kStep - 1) / kStep * kStep);
   }
-  void Grow(std::size_t capacity) {
-    BlockBuffer larger(capacity);
+  void Grow(BlockBuffer larger) {
     if (used > 0) std::memcpy(larger.bytes().data(), buffer.bytes().data(), used);
     buffer = std::move(larger);
   }
@@ -52,7 +52,8 @@ bool SliceWriter::CanWrite(std::uint64_t offset, std::uint64_t size) const {
 
 Result<bool> SliceWriter::MakeRoom(const Context& ctx, Block& block, std::size_t size) {
   const std::size_t has = block.buffer.bytes().size();
-  const std::size_t wanted = block.CapacityFor(size, blocks_.options().layout.block_size);
+  const std::size_t wanted =
+      block.CapacityFor(size, blocks_.options().layout.block_size, uploaded_ > 0);
   if (wanted > has) {
     const bool holds_some =
         std::ranges::any_of(open_, [](const auto& open) { return !open->buffer.bytes().empty(); });
@@ -63,7 +64,7 @@ Result<bool> SliceWriter::MakeRoom(const Context& ctx, Block& block, std::size_t
     } else {
       RETURN_IF_ERROR(blocks_.budget().Extend(ctx, block.lease, wanted - has));
     }
-    block.Grow(wanted);
+    block.Grow(blocks_.buffers().Take(wanted));
   }
   block.used = std::max(block.used, size);
   return true;
