@@ -22,7 +22,8 @@ struct DataSetFsOptions {
 // and opening directories are answered ENOSYS, after which it never asks for them again, so that
 // reading what is in the page cache costs no request at all.
 //
-// No handler waits for a disk or the network: reads are answered by the data set's threads.
+// No handler waits for the network. As many as there are processors never wait for a disk either:
+// of the others, each may read one cached block by itself; the data set's threads read the rest.
 class DataSetFs {
  public:
   // `data` and `stats` outlive this object. `ready` is called once the kernel has said hello.

@@ -43,7 +43,8 @@ void OnWake(int) {}
 // Takes what is written to standard error while it lives.
 class CaughtErrors {
  public:
-  CaughtErrors() : saved_(::dup(2)), file_(::memfd_create("errors", MFD_CLOEXEC)) {
+  CaughtErrors()
+      : saved_(::fcntl(2, F_DUPFD_CLOEXEC, 3)), file_(::memfd_create("errors", MFD_CLOEXEC)) {
     if (saved_.valid() && file_.valid()) ::dup2(file_.get(), 2);
   }
   ~CaughtErrors() { End(); }
@@ -127,6 +128,8 @@ class Session::State {
         if (!said.empty()) last_complaint = said;
         return MountFailed(options_.mount_point);
       }
+      // What others logged meanwhile, or fusermount3 warned of.
+      if (!said.empty()) log_.Warn(Context::Background(), "said while mounting", {{"text", said}});
     }
     auto mount = FindMount(options_.mount_point);
     if (mount && *mount) minor_ = (*mount)->minor;
