@@ -37,6 +37,7 @@ class DataSetFs::State {
   OpStats& stats;
   const DataSetFsOptions options;
   std::function<void()> ready;
+  DataSetFs::OnLookup on_lookup;
   Interrupts interrupts;
   CallEnvironment env;
 };
@@ -75,6 +76,7 @@ void OnLookup(fuse_req_t request, fuse_ino_t parent, const char* name) {
   const Tree::NodeIndex directory = tree->Find(call.ino());
   if (directory == Tree::kNone) return call.Error(ESTALE);
   const Tree::NodeIndex node = tree->Lookup(directory, name);
+  if (state.on_lookup) state.on_lookup(tree, directory);
   if (node == Tree::kNone) return call.ReplyNoEntry();
   call.Reply(volume::Entry{.ino = tree->ino(node), .attr = tree->attr(node)});
 }
@@ -259,6 +261,8 @@ DataSetFs::DataSetFs(DataSet& data, OpStats& stats, const DataSetFsOptions& opti
     : state_(std::make_unique<State>(data, stats, options, std::move(ready))) {}
 
 DataSetFs::~DataSetFs() = default;
+
+void DataSetFs::SetOnLookup(OnLookup on_lookup) { state_->on_lookup = std::move(on_lookup); }
 
 const fuse_lowlevel_ops& DataSetFs::Operations() {
   static const fuse_lowlevel_ops ops = MakeOperations();

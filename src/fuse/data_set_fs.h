@@ -31,6 +31,12 @@ class DataSetFs {
             std::function<void()> ready);
   ~DataSetFs();
 
+  // Called with every name that the kernel looks up, for the directory it is looked for in; set
+  // before the operations are.
+  using OnLookup =
+      std::function<void(const volume::DataSet::View& tree, volume::Tree::NodeIndex directory)>;
+  void SetOnLookup(OnLookup on_lookup);
+
   static const fuse_lowlevel_ops& Operations();
   // What the operations expect as userdata.
   void* userdata();

@@ -15,5 +15,8 @@ inline constexpr char kBytesTotalHelp[] = "Bytes given to and taken from the ker
 inline constexpr char kAccessLogDropped[] = "paddleop_fuse_access_log_dropped_total";
 inline constexpr char kAccessLogDroppedHelp[] =
     "Lines of the access log that its reader was too slow for.";
+inline constexpr char kListedNames[] = "paddleop_fuse_listed_names_total";
+inline constexpr char kListedNamesHelp[] =
+    "Names brought to the kernel before anybody looked them up.";
 
 }  // namespace paddleop::fuse

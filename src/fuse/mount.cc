@@ -9,6 +9,7 @@
 #include "fuse/internal/fuse_api.h"
 #include "fuse/internal/kernel_mount.h"
 #include "fuse/internal/mount_status.h"
+#include "fuse/internal/name_feeder.h"
 #include "fuse/internal/refresher.h"
 
 namespace paddleop::fuse {
@@ -115,6 +116,14 @@ Result<void> RunDataSet(const Context& ctx, volume::Volume& volume, const MountO
   ASSIGN_OR_RETURN(auto session,
                    Session::Mount(DataSetFs::Operations(), fs.userdata(), options.session, log));
   Refresher refresher(*data, *session, options.refresh_interval, log);
+  std::unique_ptr<NameFeeder> feeder;
+  if (session->device_minor()) {
+    feeder = std::make_unique<NameFeeder>(*data, options.session.mount_point,
+                                          *session->device_minor(), metrics, log);
+    fs.SetOnLookup([&feeder](const volume::DataSet::View& tree, volume::Tree::NodeIndex directory) {
+      feeder->Asked(tree, directory);
+    });
+  }
   const MountStatus status(options, volume, data.get(), stats);
   ASSIGN_OR_RETURN(
       Servers servers,
@@ -124,9 +133,10 @@ Result<void> RunDataSet(const Context& ctx, volume::Volume& volume, const MountO
                       return refresher.RefreshNow(asked);
                     }},
                    stats, metrics, log));
-  const auto stop_refreshing = [&] {
+  const auto stop_asking = [&] {
     servers = {};
     refresher.Stop();
+    if (feeder) feeder->Stop();
   };
   Result<void> served;
   {
@@ -137,7 +147,7 @@ Result<void> RunDataSet(const Context& ctx, volume::Volume& volume, const MountO
       // cannot be killed meanwhile. So readers get their answers, if only errors, and the session
       // goes on until nobody refreshes.
       data->Stop();
-      stop_refreshing();
+      stop_asking();
       session->Stop();
     });
     served = session->Run();
@@ -145,7 +155,7 @@ Result<void> RunDataSet(const Context& ctx, volume::Volume& volume, const MountO
   guard.Arm(kExitLimit);
   // Answers still under way, and what the kernel is told to forget, go out through the session: it
   // ends last.
-  stop_refreshing();
+  stop_asking();
   data->Stop();
   session.reset();
   return served;

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <sys/xattr.h>
@@ -223,6 +224,61 @@ TEST_P(DataSetMount, CanBeEndedWhileItRefreshes) {
         << set_->Log();
     others.clear();
     EXPECT_EQ(set_->Log().find("AddressSanitizer"), std::string::npos) << set_->Log();
+    set_.reset();
+  }
+}
+
+// Whoever opens a part of a directory will want the rest: its names come before they are asked for.
+TEST_P(DataSetMount, NamesOfADirectoryComeTogether) {
+  constexpr unsigned kFiles = 400;
+  const auto name = [](unsigned i) { return fmt::format("top/deep/f{:03}", i); };
+  ASSERT_EQ(::mkdir(writer_->File("top").c_str(), 0755), 0);
+  ASSERT_EQ(::mkdir(writer_->File("top/deep").c_str(), 0755), 0);
+  for (unsigned i = 0; i < kFiles; ++i) ASSERT_OK(WriteWhole(writer_->File(name(i)), "x"));
+  Mount();
+  const auto operations = [&](const char* op) -> std::uint64_t {
+    return set_->Status()->at("operations").value(op, std::uint64_t{0});
+  };
+  struct stat info = {};
+  for (unsigned i = 0; i < 3; ++i) ASSERT_EQ(::stat(set_->File(name(i)).c_str(), &info), 0);
+  EXPECT_EQ(operations("readdir"), 0u) << "three files are no reason to list hundreds";
+  for (unsigned i = 0; i < 40; ++i) ASSERT_EQ(::stat(set_->File(name(i)).c_str(), &info), 0);
+  // The last answer to a listing says that there is no more: after it the kernel knows all names.
+  EXPECT_TRUE(WaitFor([&] {
+    const auto before = operations("lookup");
+    for (unsigned i = 40; i < kFiles; ++i) {
+      if (::stat(set_->File(name(i)).c_str(), &info) != 0 || info.st_size != 1) return false;
+    }
+    return operations("lookup") == before;
+  })) << set_->Status()->dump();
+  EXPECT_LT(operations("lookup"), kFiles / 2) << "most were never looked up";
+  // A view that changed has its new names listed, too, and what was listed before is not kept.
+  for (unsigned i = 0; i < kFiles; ++i) {
+    ASSERT_OK(WriteWhole(writer_->File("new"), "longer"));
+    ASSERT_EQ(::rename(writer_->File("new").c_str(), writer_->File(name(i)).c_str()), 0);
+  }
+  ASSERT_OK(RunSamplefs({"refresh", set_->path()}));
+  for (unsigned i = 0; i < kFiles; ++i) {
+    ASSERT_EQ(::stat(set_->File(name(i)).c_str(), &info), 0);
+    EXPECT_EQ(info.st_size, 6) << name(i);
+  }
+}
+
+// Listing ahead is nobody's reason to be told that the mount point is busy.
+TEST_P(DataSetMount, IsNotBusyWhileItListsAhead) {
+  constexpr unsigned kFiles = 600;
+  ASSERT_EQ(::mkdir(writer_->File("many").c_str(), 0755), 0);
+  for (unsigned i = 0; i < kFiles; ++i)
+    ASSERT_OK(WriteWhole(writer_->File(fmt::format("many/f{:03}", i)), ""));
+  for (unsigned round = 0; round < 5; ++round) {
+    Mount();
+    struct stat info = {};
+    for (unsigned i = 0; i <= 16 + round * 3; ++i) {
+      ASSERT_EQ(::stat(set_->File(fmt::format("many/f{:03}", i * 20)).c_str(), &info), 0);
+    }
+    ASSERT_EQ(::umount2(set_->path().c_str(), UMOUNT_NOFOLLOW), 0) << errno;
+    EXPECT_TRUE(WaitFor([&] { return ::kill(set_->pid(), 0) != 0; }, std::chrono::seconds(60)))
+        << set_->Log();
     set_.reset();
   }
 }

@@ -1,0 +1,151 @@
+#include "fuse/internal/name_feeder.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/sysinfo.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "base/thread_pool.h"
+#include "fuse/metrics.h"
+
+namespace paddleop::fuse {
+namespace {
+
+using volume::Ino;
+using volume::Tree;
+
+// An inode and a name of the kernel's, with what belongs to them.
+constexpr std::size_t kBytesPerName = 1536;
+constexpr std::size_t kShareOfMemory = 16;
+constexpr std::size_t kListingBuffer = 64U << 10;
+constexpr int kDeepest = 512;
+
+std::size_t NamesThatFit() {
+  struct sysinfo info = {};
+  if (::sysinfo(&info) != 0) return 0;
+  return std::size_t{info.totalram} * info.mem_unit / kShareOfMemory / kBytesPerName;
+}
+
+}  // namespace
+
+bool WorthListing(std::size_t asked, std::size_t names) {
+  constexpr std::size_t kLeast = 4, kShare = 32;
+  return asked >= std::max(kLeast, names / kShare) && names > 2 * asked;
+}
+
+std::string PathInTree(const Tree& tree, Ino directory) {
+  std::string path;
+  for (int depth = 0; directory != tree.root(); ++depth) {
+    const Tree::NodeIndex node = tree.Find(directory);
+    if (node == Tree::kNone || depth == kDeepest) return "";
+    const Ino parent = tree.attr(node).parent;
+    const Tree::NodeIndex above = tree.Find(parent);
+    if (above == Tree::kNone) return "";
+    std::size_t at = 0;
+    const std::size_t count = tree.child_count(above);
+    while (at < count && tree.child(above, at).node != node) ++at;
+    if (at == count) return "";
+    path.insert(0, path.empty() ? "" : "/");
+    path.insert(0, tree.child(above, at).name);
+    directory = parent;
+  }
+  return path.empty() ? "." : path;
+}
+
+NameFeeder::NameFeeder(volume::DataSet& data, std::string mount_point, unsigned minor,
+                       MetricsRegistry& metrics, const Logger& log)
+    : data_(data),
+      mount_point_(std::move(mount_point)),
+      minor_(minor),
+      log_(log),
+      listed_(metrics.AddCounter(kListedNames, kListedNamesHelp)),
+      room_(NamesThatFit()),
+      thread_([this](const std::stop_token& stop) {
+        SetThreadName("name-feeder");
+        Run(stop);
+      }) {}
+
+NameFeeder::~NameFeeder() { Stop(); }
+
+void NameFeeder::Stop() {
+  ended_ = true;
+  thread_.request_stop();
+  if (thread_.joinable()) thread_.join();
+}
+
+void NameFeeder::Asked(const volume::DataSet::View& tree, Tree::NodeIndex directory) {
+  if (ended_.load(std::memory_order_relaxed)) return;
+  const Ino ino = tree->ino(directory);
+  const std::size_t names = tree->child_count(directory);
+  MutexLock lock(mutex_);
+  if (tree_.owner_before(tree) || tree.owner_before(tree_)) {
+    // Refreshed: what the kernel still knows is not asked for.
+    tree_ = tree;
+    directories_.clear();
+  }
+  Directory& known = directories_[ino];
+  ++known.asked;
+  if (known.listed || names > room_ || !WorthListing(known.asked, names)) return;
+  known.listed = true;
+  room_ -= names;
+  queue_.push_back(ino);
+  changed_.notify_one();
+}
+
+void NameFeeder::Run(const std::stop_token& stop) {
+  for (;;) {
+    Ino next{};
+    {
+      MutexLock lock(mutex_);
+      if (!changed_.wait(lock, stop, [&]() REQUIRES(mutex_) { return !queue_.empty(); })) return;
+      next = queue_.front();
+      queue_.pop_front();
+    }
+    auto names = List(stop, next);
+    if (!names) {
+      log_.Debug(Context::Background(), "names are left to be looked up",
+                 {{"error", names.error().message()}});
+      ended_ = true;
+      return;
+    }
+    listed_.Increment(static_cast<double>(*names));
+  }
+}
+
+// Nothing in this copy keeps the mount point busy; if the mount is taken away meanwhile, it ends
+// when the copy is closed.
+Result<UniqueFd> NameFeeder::CopyOfMount() const {
+  UniqueFd copy(::open_tree(AT_FDCWD, mount_point_.c_str(), OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC));
+  if (!copy.valid()) return ErrnoFail("copy the mount at {}", mount_point_);
+  struct stat info = {};
+  if (::fstat(copy.get(), &info) != 0) return ErrnoFail("look at {}", mount_point_);
+  if (::major(info.st_dev) != 0 || ::minor(info.st_dev) != minor_)
+    return Fail(Code::kNotFound, "{} is another mount now", mount_point_);
+  return copy;
+}
+
+Result<std::size_t> NameFeeder::List(const std::stop_token& stop, Ino directory) {
+  const std::string path = PathInTree(*data_.view(), directory);
+  if (path.empty()) return 0;
+  ASSIGN_OR_RETURN(const UniqueFd mount, CopyOfMount());
+  const UniqueFd list(::openat(mount.get(), path.c_str(),
+                               O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC | O_NOATIME));
+  if (!list.valid()) return 0;  // refreshed meanwhile
+  std::vector<char> buffer(kListingBuffer);
+  std::size_t names = 0;
+  while (!stop.stop_requested()) {
+    const ssize_t got = ::getdents64(list.get(), buffer.data(), buffer.size());
+    if (got <= 0) break;
+    for (ssize_t at = 0; at < got; ++names)
+      at += reinterpret_cast<const dirent64*>(buffer.data() + at)->d_reclen;
+  }
+  return names;
+}
+
+}  // namespace paddleop::fuse

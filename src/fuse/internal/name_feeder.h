@@ -1,0 +1,76 @@
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <string>
+#include <thread>
+
+#include "base/log.h"
+#include "base/metrics.h"
+#include "base/mutex.h"
+#include "base/posix.h"
+#include "volume/vfs/data_set.h"
+
+namespace paddleop::fuse {
+
+// Who reads a whole data set looks its names up one by one, a request each. Once a part of a
+// directory was asked for, the rest is brought to the kernel at once: the directory is listed
+// through the mount itself, and every answer holds hundreds of names with their attributes. Nobody
+// looks those up any more.
+//
+// What the kernel is given to remember is bounded, in all, by a share of the machine's memory.
+//
+// Thread-safe. Lists with a thread of its own, through a private copy of the mount, so that a mount
+// point is never busy because of it. Where that is not permitted (without root), nothing is listed.
+class NameFeeder {
+ public:
+  // `data` and `metrics` outlive this object. `minor` is the mount's device.
+  NameFeeder(volume::DataSet& data, std::string mount_point, unsigned minor,
+             MetricsRegistry& metrics, const Logger& log);
+  ~NameFeeder();
+
+  // Somebody looked a name up in this directory. Cheap; never waits for the kernel.
+  void Asked(const volume::DataSet::View& tree, volume::Tree::NodeIndex directory);
+
+  // Ends after the listing under way, which needs the mount's answers until then.
+  void Stop();
+
+ private:
+  struct Directory {
+    std::size_t asked = 0;
+    bool listed = false;
+  };
+
+  void Run(const std::stop_token& stop);
+  // Names that were listed; none if the mount is not ours to list any more.
+  Result<std::size_t> List(const std::stop_token& stop, volume::Ino directory);
+  Result<UniqueFd> CopyOfMount() const;
+
+  volume::DataSet& data_;
+  const std::string mount_point_;
+  const unsigned minor_;
+  const Logger& log_;
+  MetricsRegistry::Counter& listed_;
+  std::atomic<bool> ended_{false};
+
+  Mutex mutex_;
+  CondVar changed_;
+  std::weak_ptr<const volume::Tree> tree_ GUARDED_BY(mutex_);  // whose directories they are
+  std::map<volume::Ino, Directory> directories_ GUARDED_BY(mutex_);
+  std::deque<volume::Ino> queue_ GUARDED_BY(mutex_);
+  std::size_t room_ GUARDED_BY(mutex_);  // names that may still be listed
+
+  std::jthread thread_;
+};
+
+// Worth a listing: enough of the names were asked for, and enough of them were not.
+bool WorthListing(std::size_t asked, std::size_t names);
+
+// The path of a directory below the tree's root, "." for the root; empty if it is not in the tree.
+std::string PathInTree(const volume::Tree& tree, volume::Ino directory);
+
+}  // namespace paddleop::fuse
