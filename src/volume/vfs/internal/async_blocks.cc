@@ -2,7 +2,6 @@
 
 #include <unistd.h>
 
-#include <cstdlib>
 #include <utility>
 
 #include "base/backoff.h"
@@ -13,22 +12,6 @@ namespace paddleop::volume {
 namespace {
 
 enum Tier { kMemory, kDisk, kStore };
-
-// A buffer of the calling thread for O_DIRECT: aligned, grown as needed, never shrunk (a read is at
-// most a few times the kernel's largest request).
-std::span<std::byte> AlignedBuffer(std::size_t size) {
-  struct Free {
-    void operator()(std::byte* bytes) const { std::free(bytes); }
-  };
-  thread_local std::unique_ptr<std::byte, Free> buffer;
-  thread_local std::size_t capacity = 0;
-  if (capacity < size) {
-    const std::size_t rounded = (size + 0xFFFF) & ~std::size_t{0xFFFF};
-    buffer.reset(static_cast<std::byte*>(std::aligned_alloc(4096, rounded)));
-    capacity = rounded;
-  }
-  return {buffer.get(), size};
-}
 
 }  // namespace
 
@@ -120,7 +103,8 @@ bool AsyncBlocks::TryBlockFile(const BlockId& block, Waiter& waiter) {
   const auto span = file->ToRead(waiter.offset, waiter.size);
   // A direct read takes whole pages; at the block's end it goes on into the checksums.
   const std::size_t wanted = file->direct() ? (span.size + 4095U) & ~4095U : span.size;
-  const auto buffer = AlignedBuffer(wanted);
+  const ReadBuffers::Lease lease = buffers_.Take(wanted);
+  const std::span<std::byte> buffer = lease.bytes();
   std::size_t got = 0;
   while (got < span.size) {
     const ssize_t n = ::pread(file->fd(), buffer.data() + got, wanted - got,
@@ -148,11 +132,11 @@ void AsyncBlocks::ReadFromDisk(const BlockId& block, std::uint64_t hint, Waiter 
   if (stop_.stop_requested()) return waiter.done(Fail(Code::kCancelled, "the mount is ending"));
   if (TryBlockFile(block, waiter)) return;
   // Only ranges of it may be here.
-  const auto buffer = AlignedBuffer(waiter.size);
-  if (disk_->Read(Bounded(), block, waiter.offset, buffer)) {
+  const ReadBuffers::Lease lease = buffers_.Take(waiter.size);
+  if (disk_->Read(Bounded(), block, waiter.offset, lease.bytes())) {
     reads_[kDisk]->Increment();
     bytes_[kDisk]->Increment(waiter.size);
-    return waiter.done(buffer);
+    return waiter.done(lease.bytes());
   }
   StartFetch(block, hint, std::move(waiter));
 }

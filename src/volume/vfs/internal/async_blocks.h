@@ -17,6 +17,7 @@
 #include "volume/cache/disk_cache.h"
 #include "volume/chunk/block_store.h"
 #include "volume/vfs/internal/prefetch_ledger.h"
+#include "volume/vfs/internal/read_buffers.h"
 
 namespace paddleop::volume {
 
@@ -107,6 +108,7 @@ class AsyncBlocks {
   MetricsRegistry::Counter& fetch_errors_;
   std::stop_source stop_;
   std::atomic<std::size_t> own_reads_{0};  // under way
+  ReadBuffers buffers_;
 
   Mutex mutex_;
   std::map<BlockId, std::shared_ptr<Pending>> pending_ GUARDED_BY(mutex_);
