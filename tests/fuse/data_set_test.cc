@@ -270,7 +270,7 @@ TEST_P(DataSetMount, IsNotBusyWhileItListsAhead) {
   ASSERT_EQ(::mkdir(writer_->File("many").c_str(), 0755), 0);
   for (unsigned i = 0; i < kFiles; ++i)
     ASSERT_OK(WriteWhole(writer_->File(fmt::format("many/f{:03}", i)), ""));
-  for (unsigned round = 0; round < 5; ++round) {
+  for (unsigned round = 0; round < 3; ++round) {
     Mount();
     struct stat info = {};
     for (unsigned i = 0; i <= 16 + round * 3; ++i) {
