@@ -31,13 +31,37 @@ struct SliceWriter::Block {
   std::size_t used = 0;
 };
 
+struct SliceWriter::FailedBlock {
+  std::shared_ptr<Block> block;
+  BlockId id;
+};
+
 // What the background uploads report; outlives the writer if it must.
 struct SliceWriter::Uploads {
+  void Done(const std::shared_ptr<Block>& block, const BlockId& id, Result<void> written);
+
   Mutex mutex;
   CondVar changed;
   std::size_t running GUARDED_BY(mutex) = 0;
   Result<void> result GUARDED_BY(mutex);
+  std::vector<FailedBlock> failed GUARDED_BY(mutex);  // to be tried again
 };
+
+void SliceWriter::Uploads::Done(const std::shared_ptr<Block>& block, const BlockId& id,
+                                Result<void> written) {
+  const bool again = !written && MayPassLater(written.error());
+  if (again) {
+    block->lease.SetLeaving(false);
+  } else {
+    block->lease.Release();
+  }
+  MutexLock lock(mutex);
+  if (again) failed.push_back({.block = block, .id = id});
+  // What stays hides what may pass.
+  if (!written && (result || (MayPassLater(result.error()) && !again))) result = std::move(written);
+  --running;
+  changed.notify_all();
+}
 
 SliceWriter::SliceWriter(BlockStore& blocks, std::uint64_t id)
     : blocks_(blocks), id_(id), uploads_(std::make_shared<Uploads>()) {}
@@ -100,28 +124,48 @@ Result<void> SliceWriter::Upload(const Context& ctx, std::uint32_t index) {
   CHECK(index == uploaded_ && !open_.empty(), "upload of block {}", index);
   const std::shared_ptr<Block> block = open_.front();
   const BlockId id{.slice = id_, .index = index, .length = static_cast<std::uint32_t>(block->used)};
+  // If it fails the block stays: the caller's time is up, perhaps not that of who comes next.
+  RETURN_IF_ERROR(Submit(ctx, block, id));
+  open_.pop_front();
+  ++uploaded_;
+  return {};
+}
+
+Result<void> SliceWriter::Submit(const Context& ctx, const std::shared_ptr<Block>& block,
+                                 const BlockId& id) {
   {
     MutexLock lock(uploads_->mutex);
     ++uploads_->running;
   }
   auto upload = [&store = blocks_, uploads = uploads_, block, id] {
-    auto written = store.WriteBlock(Context::Background(), id, block->content());
-    block->lease.Release();
-    MutexLock lock(uploads->mutex);
-    if (!written && uploads->result) uploads->result = std::move(written);
-    --uploads->running;
-    uploads->changed.notify_all();
+    uploads->Done(block, id, store.WriteBlock(Context::Background(), id, block->content()));
   };
   block->lease.SetLeaving(true);
-  if (auto queued = blocks_.uploads().Submit(ctx, upload); !queued) {
-    // The block stays: the caller's time is up, perhaps not that of who comes next.
+  auto queued = blocks_.uploads().Submit(ctx, upload);
+  if (!queued) {
     block->lease.SetLeaving(false);
     MutexLock lock(uploads_->mutex);
     --uploads_->running;
+  }
+  return queued;
+}
+
+Result<void> SliceWriter::UploadFailedAgain(const Context& ctx) {
+  std::vector<FailedBlock> again;
+  {
+    MutexLock lock(uploads_->mutex);
+    if (uploads_->failed.empty()) return {};
+    again.swap(uploads_->failed);
+    if (!uploads_->result && MayPassLater(uploads_->result.error())) uploads_->result = {};
+  }
+  for (std::size_t i = 0; i < again.size(); ++i) {
+    auto queued = Submit(ctx, again[i].block, again[i].id);
+    if (queued) continue;
+    MutexLock lock(uploads_->mutex);
+    uploads_->failed.insert(uploads_->failed.end(), again.begin() + static_cast<std::ptrdiff_t>(i),
+                            again.end());
     return queued;
   }
-  open_.pop_front();
-  ++uploaded_;
   return {};
 }
 
@@ -133,6 +177,7 @@ Result<void> SliceWriter::Seal(const Context& ctx) {
 }
 
 Result<void> SliceWriter::Finish(const Context& ctx) {
+  RETURN_IF_ERROR(UploadFailedAgain(ctx));
   RETURN_IF_ERROR(Seal(ctx));
   MutexLock lock(uploads_->mutex);
   auto done = [&]() REQUIRES(uploads_->mutex) { return uploads_->running == 0; };

@@ -34,20 +34,32 @@ class SliceWriter {
   // Hands over what is left; nothing can be written afterwards. If the caller's time ends first, it
   // can be called again.
   Result<void> Seal(const Context& ctx);
-  // Seals, and waits until all blocks are stored: the slice can be committed. The first failed
-  // upload is returned, and again by later calls.
+  // Seals, and waits until all blocks are stored: the slice can be committed. Blocks that the store
+  // did not take but may take later keep their buffers, and the next call tries them again. Any
+  // other failure stays.
   Result<void> Finish(const Context& ctx);
+
+  // Whether what Finish() could not store may be stored by a later call: the store comes back, or
+  // gets other keys.
+  static bool MayPassLater(const Status& status) {
+    return status.code() == Code::kUnavailable || status.code() == Code::kDeadline ||
+           status.code() == Code::kPermission;
+  }
 
   std::uint64_t id() const { return id_; }
   std::uint32_t size() const { return size_; }
 
  private:
   struct Block;
+  struct FailedBlock;
   struct Uploads;
 
   // False if there is no room and waiting for it would not end.
   Result<bool> MakeRoom(const Context& ctx, Block& block, std::size_t size);
   Result<void> Upload(const Context& ctx, std::uint32_t index);
+  // Queues one block; it is the caller's again if that fails.
+  Result<void> Submit(const Context& ctx, const std::shared_ptr<Block>& block, const BlockId& id);
+  Result<void> UploadFailedAgain(const Context& ctx);
 
   BlockStore& blocks_;
   const std::uint64_t id_;

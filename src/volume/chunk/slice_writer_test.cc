@@ -4,6 +4,7 @@
 
 #include "base/bytes.h"
 #include "base/testing/matchers.h"
+#include "volume/object/forwarding_store.h"
 #include "volume/object/testing/faulty_store.h"
 #include "volume/object/testing/mem_object.h"
 
@@ -93,12 +94,55 @@ TEST_F(SliceWriterTest, WhoeverIsStoppedLosesNoBlocks) {
   EXPECT_EQ(ReadBack(writer), "data");
 }
 
-TEST_F(SliceWriterTest, AFailedUploadIsReported) {
-  store_.Inject(Op::kPut, {.kind = Fault::Kind::kUnavailable});
+TEST_F(SliceWriterTest, WhatTheStoreCouldNotTakeIsTriedAgain) {
   SliceWriter writer(blocks_, 4);
+  const std::string content(2 * kBlock + 5, 'x');
+  store_.Inject(Op::kPut, {.kind = Fault::Kind::kUnavailable}, /*times=*/6);
+  ASSERT_OK(writer.Write(kCtx, 0, AsBytes(content)));
+  Result<void> finished;
+  int failed = 0;
+  while (!(finished = writer.Finish(kCtx)) && failed < 10) {
+    EXPECT_CODE(finished, Code::kUnavailable);
+    EXPECT_GT(blocks_.budget().used(), 0u) << "the blocks are still there";
+    ++failed;
+  }
+  ASSERT_OK(finished);
+  EXPECT_GT(failed, 0);
+  EXPECT_EQ(store_.calls(Op::kPut), 9);
+  EXPECT_EQ(ReadBack(writer), content);
+  EXPECT_EQ(blocks_.budget().used(), 0u);
+  EXPECT_OK(writer.Finish(kCtx)) << "and stays";
+  EXPECT_EQ(store_.calls(Op::kPut), 9);
+}
+
+TEST_F(SliceWriterTest, WhoGivesUpGetsTheBuffersBack) {
+  store_.InjectRandomly(Op::kPut, {.kind = Fault::Kind::kUnavailable}, 1.0);
+  {
+    SliceWriter writer(blocks_, 7);
+    ASSERT_OK(writer.Write(kCtx, 0, AsBytes(std::string(2 * kBlock + 5, 'x'))));
+    EXPECT_CODE(writer.Finish(kCtx), Code::kUnavailable);
+  }
+  blocks_.uploads().Drain();
+  EXPECT_EQ(blocks_.budget().used(), 0u);
+}
+
+class FullStore final : public object::ForwardingStore {
+ public:
+  using ForwardingStore::ForwardingStore;
+  Result<void> Put(const Context&, std::string_view key, std::span<const std::byte>,
+                   const object::PutOptions&) override {
+    return Fail(Code::kNoSpace, "{}: the store is full", key);
+  }
+};
+
+TEST_F(SliceWriterTest, AnUploadThatFailedForGoodIsReported) {
+  FullStore full(std::make_unique<MemObjectStore>());
+  BlockStore blocks(blocks_.options(), full, nullptr, log_);
+  SliceWriter writer(blocks, 8);
   ASSERT_OK(writer.Write(kCtx, 0, AsBytes("data")));
-  EXPECT_CODE(writer.Finish(kCtx), Code::kUnavailable);
-  EXPECT_CODE(writer.Finish(kCtx), Code::kUnavailable) << "and stays";
+  EXPECT_CODE(writer.Finish(kCtx), Code::kNoSpace);
+  EXPECT_CODE(writer.Finish(kCtx), Code::kNoSpace) << "and stays";
+  EXPECT_EQ(blocks.budget().used(), 0u);
 }
 
 }  // namespace

@@ -34,6 +34,12 @@ class Vfs::State {
                          [&] { return std::make_shared<FileState>(meta_, blocks_, log_, ino); });
   }
 
+  // What could not be stored until now is lost with the last handle, and whoever opens the file
+  // from now on must not meet it later.
+  void Forget(FileState& file) {
+    if (files_.Forget(file.ino)) file.writer.Abandon();
+  }
+
   // Adds a handle on a file that meta has opened with these attributes. `file` is retained already.
   OpenedFile Register(const std::shared_ptr<FileState>& file, const Attr& attr, OpenFlags flags) {
     const Ino ino = file->ino;
@@ -205,7 +211,7 @@ Result<OpenedFile> Vfs::Open(const Context& ctx, const Caller& caller, Ino ino, 
   const auto file = state_->Retain(ino);
   auto attr = OpenRetained(bounded, caller, *file, flags);
   if (attr) return state_->Register(file, *attr, flags);
-  state_->files_.Forget(ino);
+  state_->Forget(*file);
   return std::unexpected(std::move(attr).error());
 }
 
@@ -244,7 +250,7 @@ Result<OpenedFile> Vfs::Create(const Context& ctx, const Caller& caller, Ino par
   if (flags.truncate && entry.attr.length > 0) {
     auto cut = CutOpened(bounded, caller, entry.ino, entry.attr);
     if (!cut) {
-      state_->files_.Forget(entry.ino);
+      state_->Forget(*file);
       return std::unexpected(std::move(cut).error());
     }
     entry.attr = *std::move(cut);
@@ -300,7 +306,7 @@ Result<void> Vfs::Release(const Context& ctx, Handle handle) {
   if (!open)
     return Fail(Code::kInvalid, "handle {} is not open", static_cast<std::uint64_t>(handle));
   auto flushed = state_->FlushHandle(bounded, *open);
-  state_->files_.Forget(open->file->ino);
+  state_->Forget(*open->file);
   auto closed = state_->meta_.Close(bounded, open->file->ino);
   if (!flushed) return flushed;
   return closed;

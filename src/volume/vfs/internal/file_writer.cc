@@ -177,7 +177,8 @@ Result<void> FileWriter::Commit(const Context& ctx, Pending& pending) {
     }
     auto committed = meta_.WriteSlice(ctx, ino_, pending.index, slice, pending.mtime);
     if (committed) return {};
-    pending.unclear = committed.error().code() == Code::kUnavailable || !ctx.Check();
+    const Code code = committed.error().code();
+    pending.unclear = code == Code::kUnavailable || code == Code::kDeadline || !ctx.Check();
     if (!pending.unclear) {
       // Nothing refers to these objects; with an unclear outcome they would be left for gc.
       auto deleted = blocks_.DeleteSlice(ctx, {slice.id, slice.size});
@@ -231,9 +232,17 @@ FileWriter::Slices FileWriter::SealIdle(const Context& ctx, const Slices& slices
   return in_turn;
 }
 
-Result<void> FileWriter::StoreOne(const Context& ctx, Pending& pending) {
+Result<void> FileWriter::StoreOne(const Context& ctx, Pending& pending, bool& keep) {
+  keep = false;
   if (pending.writer.size() == 0) return {};
-  RETURN_IF_ERROR(pending.writer.Finish(ctx));
+  if (auto finished = pending.writer.Finish(ctx); !finished) {
+    keep = SliceWriter::MayPassLater(finished.error());
+    return finished;
+  }
+  {
+    MutexLock lock(mutex_);
+    if (abandoned_) return Fail(Code::kCancelled, "inode {} was closed meanwhile", ToInt(ino_));
+  }
   return Commit(ctx, pending);
 }
 
@@ -241,11 +250,15 @@ Result<void> FileWriter::Store(const Context& ctx, const Slices& todo) {
   Result<void> first;
   for (const auto& pending : todo) {
     RETURN_IF_ERROR(WaitForWriter(ctx, *pending));
-    auto stored = StoreOne(ctx, *pending);
+    bool keep = false;
+    auto stored = StoreOne(ctx, *pending, keep);
     // Whose time is up is not who wrote: the next flush goes on from here.
     if (auto in_time = ctx.Check(); !stored && !in_time) return ctx.Stopped() ? in_time : stored;
+    // Nor does what comes after it get in before it.
+    if (!stored && keep) return first ? stored : first;
     views_.Clear();
     MutexLock lock(mutex_);
+    if (abandoned_) return stored;
     ++version_;
     std::erase(pending_, pending);
     if (stored) continue;
@@ -254,6 +267,12 @@ Result<void> FileWriter::Store(const Context& ctx, const Slices& todo) {
     if (first) first = std::move(stored);
   }
   return first;
+}
+
+void FileWriter::Abandon() {
+  MutexLock lock(mutex_);
+  abandoned_ = true;
+  pending_.clear();
 }
 
 Result<void> FileWriter::TakeTurn(const Context& ctx) {

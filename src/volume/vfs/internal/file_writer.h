@@ -35,10 +35,14 @@ class FileWriter {
   Result<void> Write(const Context& ctx, std::uint64_t offset, std::span<const std::byte> data);
   // At the end of the file as it is when it is this write's turn.
   Result<void> Append(const Context& ctx, std::span<const std::byte> data);
-  // Everything written before is stored and committed when it returns. What it cannot store is
-  // lost; because the caller need not be who wrote it, every loss is also counted. Nothing is lost
-  // if the caller is stopped or its time is up: the next flush goes on.
+  // Everything written before is stored and committed when it returns. What cannot be stored for
+  // good is lost; because the caller need not be who wrote it, every loss is also counted. Nothing
+  // is lost if the caller is stopped or its time is up, nor if the object store is away: the next
+  // flush goes on.
   Result<void> Flush(const Context& ctx);
+  // Drops what could not be stored, when nobody is left to wait for it: a flush that is under way
+  // elsewhere commits no more of it.
+  void Abandon();
 
   // The same without waiting for writers, nor for another flush: what is being written stays, and
   // so do the commits of what was begun after it, but all buffers that can come free do.
@@ -93,7 +97,8 @@ class FileWriter {
   Slices SealIdle(const Context& ctx, const Slices& slices);
   // Waits for the writers and uploads of these slices and commits them in turn.
   Result<void> Store(const Context& ctx, const Slices& todo);
-  Result<void> StoreOne(const Context& ctx, Pending& pending);
+  // `keep` says whether a later call may succeed where this one failed.
+  Result<void> StoreOne(const Context& ctx, Pending& pending, bool& keep);
 
   MetaStore& meta_;
   BlockStore& blocks_;
@@ -107,6 +112,7 @@ class FileWriter {
   CondVar changed_;  // a pending slice is no longer being written to, or a flush has ended
   Slices pending_ GUARDED_BY(mutex_);
   bool flushing_ GUARDED_BY(mutex_) = false;
+  bool abandoned_ GUARDED_BY(mutex_) = false;
   std::uint64_t version_ GUARDED_BY(mutex_) = 0;
   std::uint64_t losses_ GUARDED_BY(mutex_) = 0;
   std::optional<Status> last_loss_ GUARDED_BY(mutex_);

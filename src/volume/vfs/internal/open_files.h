@@ -86,11 +86,14 @@ class OpenFiles {
     return open;
   }
 
-  // The end of a handle, once the file is flushed, or of an attempt to open one.
-  void Forget(Ino ino) {
+  // The end of a handle, once the file is flushed, or of an attempt to open one. True if it was the
+  // file's last.
+  bool Forget(Ino ino) {
     MutexLock lock(mutex_);
     const auto found = files_.find(ino);
-    if (found != files_.end() && --found->second.handles == 0) files_.erase(found);
+    if (found == files_.end() || --found->second.handles > 0) return false;
+    files_.erase(found);
+    return true;
   }
 
   std::vector<std::shared_ptr<OpenHandle>> Handles() const {

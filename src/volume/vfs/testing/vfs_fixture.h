@@ -1,0 +1,139 @@
+// A volume for tests of the Vfs: metadata in a SQLite file, objects in memory.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "base/bytes.h"
+#include "base/crypto.h"
+#include "base/mutex.h"
+#include "base/posix.h"
+#include "base/testing/matchers.h"
+#include "volume/cache/memory_cache.h"
+#include "volume/object/forwarding_store.h"
+#include "volume/object/testing/faulty_store.h"
+#include "volume/object/testing/mem_object.h"
+#include "volume/vfs/vfs.h"
+
+namespace paddleop::volume::testing {
+
+inline const Context kCtx = Context::Background().WithTimeout(std::chrono::minutes(2));
+inline constexpr std::uint32_t kBlock = 64 << 10;
+
+// Refuses or holds uploads until it is told otherwise.
+class SwitchedStore final : public object::ForwardingStore {
+ public:
+  using ForwardingStore::ForwardingStore;
+
+  void RefusePuts(std::optional<Code> code) {
+    MutexLock lock(mutex_);
+    refuse_ = code;
+  }
+  void HoldPuts(bool hold) {
+    MutexLock lock(mutex_);
+    hold_ = hold;
+    changed_.notify_all();
+  }
+  Result<void> Put(const Context& ctx, std::string_view key, std::span<const std::byte> data,
+                   const object::PutOptions& options) override {
+    {
+      MutexLock lock(mutex_);
+      if (refuse_) return Fail(*refuse_, "{}: refused", key);
+      if (!changed_.wait_until(lock, ctx.stop(), ctx.deadline(),
+                               [this]() REQUIRES(mutex_) { return !hold_; }))
+        return Fail(Code::kDeadline, "{}: held", key);
+    }
+    return ForwardingStore::Put(ctx, key, data, options);
+  }
+
+ private:
+  Mutex mutex_;
+  CondVar changed_;
+  std::optional<Code> refuse_ GUARDED_BY(mutex_);
+  bool hold_ GUARDED_BY(mutex_) = false;
+};
+
+// One client of a volume whose metadata is a SQLite file and whose objects are in memory.
+struct Client {
+  Client(const std::string& url, object::ObjectStore& objects, std::uint32_t block_size = kBlock)
+      : log(LogLevel::kOff) {
+    meta = *OpenMetaStore(kCtx, url, {.log = &log});
+    cache = MakeMemoryCache(8 << 20);
+    blocks = std::make_unique<BlockStore>(BlockStoreOptions{.layout = {.block_size = block_size},
+                                                            .max_downloads = 4,
+                                                            .max_uploads = 4,
+                                                            .buffer_bytes = 4 << 20},
+                                          objects, cache.get(), log);
+  }
+  void Start(VfsOptions options) {
+    ASSERT_OK(meta->Load(kCtx));
+    meta->SetSliceDeleter(
+        [this](const Context& ctx, SliceKey slice) { return blocks->DeleteSlice(ctx, slice); });
+    ASSERT_OK(meta->OpenSession(
+        kCtx, {.version = "1.3.1", .host_name = "test", .mount_point = "test", .process_id = 1}));
+    vfs = std::make_unique<Vfs>(*meta, *blocks, log, options);
+  }
+  ~Client() {
+    vfs.reset();
+    meta.reset();
+  }
+
+  Logger log;
+  std::unique_ptr<MetaStore> meta;
+  std::unique_ptr<CacheStore> cache;
+  std::unique_ptr<BlockStore> blocks;
+  std::unique_ptr<Vfs> vfs;
+};
+
+class VfsTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    url_ = "sqlite3://" + dir_.File("volume.db");
+    Setting setting;
+    setting.name = "test";
+    setting.uuid = RandomUuid();
+    setting.bucket = dir_.path() + "/";
+    setting.block_size_kib = kBlock >> 10;
+    setting.trash_days = 0;
+    client_ = std::make_unique<Client>(url_, objects_);
+    ASSERT_OK(client_->meta->Format(kCtx, setting, false));
+    client_->Start({});
+  }
+
+  Vfs& vfs() { return *client_->vfs; }
+
+  // Another client with other options instead of the first.
+  void Restart(VfsOptions options, std::uint32_t block_size = kBlock) {
+    client_ = std::make_unique<Client>(url_, objects_, block_size);
+    client_->Start(options);
+  }
+
+  OpenedFile MustCreate(const std::string& name, OpenFlags flags = {.read = true, .write = true}) {
+    auto opened = vfs().Create(kCtx, {}, kRootIno, name, 0644, flags, false);
+    EXPECT_OK(opened);
+    return *opened;
+  }
+
+  static std::string ReadAll(Vfs& vfs, Handle handle) {
+    std::string out, buffer(100'000, '\0');
+    for (;;) {
+      auto n = vfs.Read(kCtx, handle, out.size(), std::as_writable_bytes(std::span(buffer)));
+      EXPECT_OK(n);
+      if (!n || *n == 0) return out;
+      out.append(buffer, 0, *n);
+    }
+  }
+
+  TempDir dir_ = *TempDir::Create();
+  std::string url_;
+  SwitchedStore* const uploads_ =
+      new SwitchedStore(std::make_unique<object::testing::MemObjectStore>());  // of objects_
+  object::testing::FaultyObjectStore objects_{std::unique_ptr<object::ObjectStore>(uploads_)};
+  std::unique_ptr<Client> client_;
+};
+
+}  // namespace paddleop::volume::testing
