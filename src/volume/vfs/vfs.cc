@@ -1,6 +1,7 @@
 #include "volume/vfs/vfs.h"
 
 #include <algorithm>
+#include <functional>
 #include <utility>
 
 #include "volume/vfs/internal/background_flusher.h"
@@ -62,14 +63,18 @@ class Vfs::State {
     file.views.Clear();
   }
 
-  // Commits what is pending, so that the volume and what we do next agree.
-  Result<void> FlushFile(const Context& ctx, Ino ino) {
-    auto file = files_.FindFile(ino);
-    return file ? file->writer.Flush(ctx) : Result<void>{};
+  // Changes the file in the volume, with its length, while nobody writes. Retained for that time,
+  // so that whoever opens it meanwhile learns of the new length, too.
+  Result<void> Change(const Context& ctx, Ino ino,
+                      const std::function<Result<std::uint64_t>()>& change) {
+    const auto file = Retain(ino);
+    auto changed = file->writer.ChangeInVolume(ctx, change);
+    Forget(*file);
+    return changed;
   }
 
-  // The same for who may have written through this handle: it is told, once, of everything that was
-  // lost since it was opened, whoever's flush that was.
+  // Commits what is pending, for who may have written through this handle: it is told, once, of
+  // everything that was lost since it was opened, whoever's flush that was.
   Result<void> FlushHandle(const Context& ctx, OpenHandle& open) {
     auto flushed = open.file->writer.Flush(ctx);
     if (!open.flags.write) return flushed;
@@ -144,45 +149,46 @@ bool Vfs::IsOpen(Ino ino) const { return state_->files_.FindFile(ino) != nullptr
 Result<Attr> Vfs::SetAttr(const Context& ctx, const Caller& caller, Ino ino,
                           const AttrChange& change) {
   const Context bounded = state_->Bounded(ctx);
-  auto file = state_->files_.FindFile(ino);
-  // Times set by the user must not be overtaken by the commit of an earlier write.
-  if (file && (change.length || change.mtime)) RETURN_IF_ERROR(file->writer.Flush(bounded));
-  const std::uint64_t before = State::UncommittedEnd(file.get());
-  ASSIGN_OR_RETURN(Attr attr, state_->meta_.SetAttr(bounded, caller, ino, change));
-  if (!change.length) {
-    // As in GetAttr: whoever is told a shorter length forgets the bytes behind it.
-    attr.length = std::max({attr.length, before, State::UncommittedEnd(file.get())});
-  } else if (file) {
-    file->writer.SetLength(attr.length);
-    file->views.Clear();
+  Attr attr;
+  if (change.length) {
+    RETURN_IF_ERROR(state_->Change(bounded, ino, [&]() -> Result<std::uint64_t> {
+      ASSIGN_OR_RETURN(attr, state_->meta_.SetAttr(bounded, caller, ino, change));
+      return attr.length;
+    }));
+    return attr;
   }
+  const auto file = state_->files_.FindFile(ino);
+  // Times set by the user must not be overtaken by the commit of an earlier write.
+  if (file && change.mtime) RETURN_IF_ERROR(file->writer.Flush(bounded));
+  const std::uint64_t before = State::UncommittedEnd(file.get());
+  ASSIGN_OR_RETURN(attr, state_->meta_.SetAttr(bounded, caller, ino, change));
+  // As in GetAttr: whoever is told a shorter length forgets the bytes behind it.
+  attr.length = std::max({attr.length, before, State::UncommittedEnd(file.get())});
   return attr;
 }
 
 Result<Attr> Vfs::Fallocate(const Context& ctx, const Caller& caller, Ino ino, FallocateMode mode,
                             std::uint64_t offset, std::uint64_t length) {
   const Context bounded = state_->Bounded(ctx);
-  RETURN_IF_ERROR(state_->FlushFile(bounded, ino));
-  ASSIGN_OR_RETURN(Attr attr, state_->meta_.Fallocate(bounded, caller, ino, mode, offset, length));
-  if (auto file = state_->files_.FindFile(ino)) {
-    file->writer.SetLength(attr.length);
-    file->views.Clear();
-  }
+  Attr attr;
+  RETURN_IF_ERROR(state_->Change(bounded, ino, [&]() -> Result<std::uint64_t> {
+    ASSIGN_OR_RETURN(attr, state_->meta_.Fallocate(bounded, caller, ino, mode, offset, length));
+    return attr.length;
+  }));
   return attr;
 }
 
 Result<std::uint64_t> Vfs::CopyRange(const Context& ctx, Ino from, std::uint64_t from_offset,
                                      Ino to, std::uint64_t to_offset, std::uint64_t length) {
   const Context bounded = state_->Bounded(ctx);
-  RETURN_IF_ERROR(state_->FlushFile(bounded, from));
-  RETURN_IF_ERROR(state_->FlushFile(bounded, to));
-  ASSIGN_OR_RETURN(const std::uint64_t copied,
-                   state_->meta_.CopyRange(bounded, from, from_offset, to, to_offset, length));
-  if (auto file = state_->files_.FindFile(to)) {
+  if (auto source = state_->files_.FindFile(from)) RETURN_IF_ERROR(source->writer.Flush(bounded));
+  std::uint64_t copied = 0;
+  RETURN_IF_ERROR(state_->Change(bounded, to, [&]() -> Result<std::uint64_t> {
+    ASSIGN_OR_RETURN(copied,
+                     state_->meta_.CopyRange(bounded, from, from_offset, to, to_offset, length));
     ASSIGN_OR_RETURN(const Attr attr, state_->meta_.GetAttr(bounded, to));
-    file->writer.SetLength(attr.length);
-    file->views.Clear();
-  }
+    return attr.length;
+  }));
   return copied;
 }
 

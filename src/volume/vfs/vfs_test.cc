@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <random>
 #include <thread>
 
@@ -150,6 +151,66 @@ TEST_F(VfsTest, OpeningAFileDoesNotSetAnAppenderBack) {
   }
   EXPECT_EQ(ReadAll(vfs(), file.handle).size(), 4u * kLines);
   ASSERT_OK(vfs().Release(kCtx, file.handle));
+}
+
+TEST_F(VfsTest, AnAppendDuringATruncationDoesNotLandBehindTheOldEnd) {
+  Restart({.flush_idle = 60s, .flush_age = 60s});
+  const auto file = MustCreate("log");
+  const Ino ino = file.entry.ino;
+  const std::function<Result<void>()> cuts[] = {
+      [&]() -> Result<void> {
+        RETURN_IF_ERROR(vfs().SetAttr(kCtx, {}, ino, {.length = 0}));
+        return {};
+      },
+      [&]() -> Result<void> {
+        ASSIGN_OR_RETURN(const auto cut,
+                         vfs().Open(kCtx, {}, ino, {.write = true, .truncate = true}));
+        return vfs().Release(kCtx, cut.handle);
+      },
+  };
+  for (const auto& cut : cuts) {
+    ASSERT_OK(vfs().Append(kCtx, file.handle, AsBytes("first")));
+    uploads_->HoldPuts(true);
+    const int before = objects_.calls(Op::kPut);
+    std::jthread truncates([&] { EXPECT_OK(cut()); });
+    while (objects_.calls(Op::kPut) == before && kCtx.Check()) std::this_thread::yield();
+    ASSERT_OK(vfs().Append(kCtx, file.handle, AsBytes("second")));
+    uploads_->HoldPuts(false);
+    truncates.join();
+    ASSERT_OK(vfs().Append(kCtx, file.handle, AsBytes("third")));
+    EXPECT_EQ(ReadAll(vfs(), file.handle), "third");
+    ASSERT_OK(vfs().SetAttr(kCtx, {}, ino, {.length = 0}));
+  }
+  ASSERT_OK(vfs().Release(kCtx, file.handle));
+}
+
+TEST_F(VfsTest, AppendersOfAFileThatIsCutLeaveNoHoles) {
+  const Ino ino = MustCreate("log").entry.ino;
+  {
+    std::vector<std::jthread> threads;
+    for (int i = 0; i < 3; ++i) {
+      threads.emplace_back([&] {
+        for (int n = 0; n < 100; ++n) {
+          const auto log = vfs().Open(kCtx, {}, ino, {.write = true, .append = true});
+          ASSERT_OK(log);
+          ASSERT_OK(vfs().Append(kCtx, log->handle, AsBytes("line")));
+          ASSERT_OK(vfs().Release(kCtx, log->handle));
+        }
+      });
+    }
+    for (int n = 0; n < 100; ++n) {
+      ASSERT_OK(vfs().SetAttr(kCtx, {}, ino, {.length = 0}));
+      const auto cut = vfs().Open(kCtx, {}, ino, {.write = true, .truncate = true});
+      ASSERT_OK(cut);
+      ASSERT_OK(vfs().Release(kCtx, cut->handle));
+    }
+  }
+  const auto left = vfs().Open(kCtx, {}, ino, {.read = true});
+  ASSERT_OK(left);
+  const std::string all = ReadAll(vfs(), left->handle);
+  EXPECT_EQ(all.size() % 4, 0u);
+  EXPECT_EQ(all.find(char{0}), std::string::npos);
+  ASSERT_OK(vfs().Release(kCtx, left->handle));
 }
 
 // Random writes, truncations and reads, compared with a string.

@@ -309,6 +309,18 @@ Result<void> FileWriter::FlushIdle(const Context& ctx) {
   return stored;
 }
 
+Result<void> FileWriter::ChangeInVolume(const Context& ctx,
+                                        const std::function<Result<std::uint64_t>()>& change) {
+  // Twice, because the writer that is let out here may be waiting for buffers of this file.
+  RETURN_IF_ERROR(Flush(ctx));
+  MutexLock writing(write_mutex_);
+  RETURN_IF_ERROR(Flush(ctx));
+  ASSIGN_OR_RETURN(const std::uint64_t length, change());
+  SetLength(length);
+  views_.Clear();
+  return {};
+}
+
 std::uint64_t FileWriter::losses() const {
   MutexLock lock(mutex_);
   return losses_;

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -55,8 +56,10 @@ class FileWriter {
 
   // The end of the file as this client sees it.
   std::uint64_t length() const { return length_.load(); }
-  // After a truncation and the like.
-  void SetLength(std::uint64_t length);
+  // For what changes the file in the volume and may set its length: `change` runs when everything
+  // written before is committed, while no writer gets in, and says how long the file is afterwards.
+  Result<void> ChangeInVolume(const Context& ctx,
+                              const std::function<Result<std::uint64_t>()>& change);
   // Moves with everything that this client does to the length of the file in the volume.
   std::uint64_t Version() const;
   // What the volume said after Version() was `version`. Not believed if this client has written or
@@ -80,6 +83,7 @@ class FileWriter {
                                 std::span<const std::byte> data);
   Result<void> WritePiece(const Context& ctx, std::uint32_t index, std::uint32_t pos,
                           std::span<const std::byte> data);
+  void SetLength(std::uint64_t length);
   // Takes what there is: later writes go to other slices.
   Slices Freeze();
   // For `changed_`, within the caller's time.
@@ -107,7 +111,9 @@ class FileWriter {
   const Ino ino_;
   std::atomic<std::uint64_t> length_;
 
-  Mutex write_mutex_;  // one writer at a time; taken before mutex_
+  // One writer at a time; taken before mutex_. Who holds it may flush: a flush waits for slices
+  // that are being written to, and then there are none.
+  Mutex write_mutex_;
   mutable Mutex mutex_;
   CondVar changed_;  // a pending slice is no longer being written to, or a flush has ended
   Slices pending_ GUARDED_BY(mutex_);
