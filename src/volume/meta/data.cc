@@ -124,8 +124,7 @@ Result<Attr> EngineMetaStore::Truncate(const Context& ctx, const Caller& caller,
     RETURN_IF_ERROR(CheckFile(ino, attr));
     if (IsThrownAway(ino, *attr)) return Fail(Code::kPermission, "the file is in the trash");
     RETURN_IF_ERROR(CheckChangeable(caller, *attr));
-    result = *attr;
-    if (attr->length == length) return {};
+    // Also to the length it has: then only the times change.
     ASSIGN_OR_RETURN(result, ChangeLength(ctx, txn, changes, ino, *attr, length, Now()));
     return {};
   }));

@@ -194,12 +194,11 @@ Result<std::uint64_t> Vfs::CopyRange(const Context& ctx, Ino from, std::uint64_t
 
 Result<Attr> Vfs::CutOpened(const Context& ctx, const Caller& caller, Ino ino, const Attr& attr) {
   AttrChange change;
-  if (attr.length > 0) change.length = 0;
+  change.length = 0;  // also of an empty file: its times change
   // As a write does: who empties a program of another user does not inherit that user's rights.
   const auto group = static_cast<std::uint16_t>((attr.mode & 00010) != 0 ? 02000 : 0);
   const auto kept = static_cast<std::uint16_t>(attr.mode & ~(04000 | group));
   if (caller.uid != 0 && kept != attr.mode) change.mode = kept;
-  if (!change.length && !change.mode) return attr;
   Caller unchecked = caller;  // opening has checked what there is to check
   unchecked.check_permissions = false;
   auto cut = SetAttr(ctx, unchecked, ino, change);

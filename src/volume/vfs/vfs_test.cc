@@ -213,6 +213,18 @@ TEST_F(VfsTest, AppendersOfAFileThatIsCutLeaveNoHoles) {
   ASSERT_OK(vfs().Release(kCtx, left->handle));
 }
 
+TEST_F(VfsTest, EmptyingAnEmptyFileChangesItsTimes) {
+  const auto file = MustCreate("empty");
+  const Timestamp past{.seconds = 1'600'000'000, .nanos = 7};
+  ASSERT_OK(vfs().SetAttr(kCtx, {}, file.entry.ino, {.mtime = past}));
+  const auto cut = vfs().Open(kCtx, {}, file.entry.ino, {.write = true, .truncate = true});
+  ASSERT_OK(cut);
+  EXPECT_NE(cut->entry.attr.mtime, past);
+  EXPECT_EQ(cut->entry.attr.mtime, cut->entry.attr.ctime);
+  EXPECT_EQ(vfs().GetAttr(kCtx, file.entry.ino)->mtime, cut->entry.attr.mtime);
+  for (const Handle handle : {file.handle, cut->handle}) ASSERT_OK(vfs().Release(kCtx, handle));
+}
+
 // Random writes, truncations and reads, compared with a string.
 TEST_F(VfsTest, BehavesLikeAStringOfBytes) {
   const auto seed = std::random_device{}();

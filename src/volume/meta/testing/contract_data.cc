@@ -108,6 +108,12 @@ TEST_P(MetaStoreContract, TruncateHidesOldData) {
   const auto attr = store_->SetAttr(ctx_, root_, file, {.length = 100});
   ASSERT_OK(attr);
   EXPECT_EQ(attr->length, 100U);
+  const Timestamp past{.seconds = 1'600'000'000, .nanos = 7};
+  ASSERT_OK(store_->SetAttr(ctx_, root_, file, {.mtime = past}));
+  const auto same = store_->Truncate(ctx_, root_, file, 100);
+  ASSERT_OK(same);
+  EXPECT_NE(same->mtime, past) << "also to the length it has";
+  EXPECT_EQ(store_->GetAttr(ctx_, file)->mtime, same->mtime);
   EXPECT_CODE(store_->Truncate(ctx_, root_, kRootIno, 0), Code::kIsDirectory);
   EXPECT_CODE(store_->Truncate(ctx_, root_, file, kMaxFileSize + 1), Code::kInvalid);
   ExpectConsistent();
