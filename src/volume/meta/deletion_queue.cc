@@ -73,9 +73,14 @@ void DeletionQueue::Add(std::span<const DeletedFile> files, std::span<const Slic
 
 Result<void> DeletionQueue::WaitForRoom(const Context& ctx) {
   MutexLock lock(mutex_);
-  changed_.wait(lock, ctx.stop(), [this]() REQUIRES(mutex_) {
+  const auto room = [this]() REQUIRES(mutex_) {
     return deleter_ == nullptr || files_.size() + slices_.size() < kMaxQueued / 2;
-  });
+  };
+  if (ctx.has_deadline()) {
+    changed_.wait_until(lock, ctx.stop(), ctx.deadline(), room);
+  } else {
+    changed_.wait(lock, ctx.stop(), room);
+  }
   return ctx.Check();
 }
 
@@ -86,7 +91,7 @@ Result<void> DeletionQueue::Drain(const Context& ctx) {
   const auto latest = std::min(ctx.deadline(), Context::Clock::now() + std::chrono::hours(1));
   if (!changed_.wait_until(lock, ctx.stop(), latest, idle)) {
     RETURN_IF_ERROR(ctx.Check());
-    return Fail(Code::kDeadline, "deletions did not finish in an hour");
+    return Fail(Code::kDeadline, "deletions did not finish in time");
   }
   return {};
 }

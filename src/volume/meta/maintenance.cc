@@ -6,6 +6,7 @@ namespace {
 
 constexpr std::int64_t kHour = 3600;
 constexpr std::size_t kListLimit = 1000;
+constexpr auto kDrainTimeout = std::chrono::minutes(10);
 
 }  // namespace
 
@@ -39,10 +40,11 @@ Result<void> EngineMetaStore::RunMaintenance(const Context& ctx, bool ignore_lea
   if (trash) RETURN_IF_ERROR(CleanTrash(ctx));
   if (!deletions_.HasDeleter()) return {};  // leave the leases to those who can delete
   ASSIGN_OR_RETURN(const bool files, mine(Lease::kFiles, kHour));
-  // What our own queue is at would be listed, and deleted, a second time.
-  RETURN_IF_ERROR(deletions_.Drain(ctx));
-  if (files) RETURN_IF_ERROR(CleanDeletedFiles(ctx, ignore_leases));
   ASSIGN_OR_RETURN(const bool slices, mine(Lease::kSlices, kHour));
+  if (!files && !slices) return {};
+  // What our own queue is at would be listed, and deleted, a second time.
+  RETURN_IF_ERROR(deletions_.Drain(ignore_leases ? ctx : ctx.WithTimeout(kDrainTimeout)));
+  if (files) RETURN_IF_ERROR(CleanDeletedFiles(ctx, ignore_leases));
   if (slices) RETURN_IF_ERROR(CleanSlices(ctx));
   return {};
 }

@@ -49,6 +49,12 @@ Result<std::uint64_t> EngineMetaStore::OpenSession(const Context& ctx, const Ses
     session_json_ = json;
     prepared_ = true;
   }
+  if (options_.background_jobs) {
+    maintenance_ = std::jthread([this](const std::stop_token& stop) {
+      SetThreadName("meta-jobs");
+      MaintenanceLoop(stop);
+    });
+  }
   heartbeat_ = std::jthread([this](const std::stop_token& stop) {
     SetThreadName("meta-heartbeat");
     HeartbeatLoop(stop);
@@ -57,9 +63,11 @@ Result<std::uint64_t> EngineMetaStore::OpenSession(const Context& ctx, const Ses
 }
 
 Result<void> EngineMetaStore::CloseSession(const Context& ctx) {
-  if (heartbeat_.joinable()) {
-    heartbeat_.request_stop();
-    heartbeat_.join();
+  maintenance_.request_stop();
+  for (std::jthread* thread : {&heartbeat_, &maintenance_}) {
+    if (!thread->joinable()) continue;
+    thread->request_stop();
+    thread->join();
   }
   std::uint64_t sid = 0;
   {
@@ -78,10 +86,32 @@ void EngineMetaStore::HeartbeatLoop(const std::stop_token& stop) {
   const Context ctx = Context::Background().WithStop(stop);
   while (options_.clock->SleepFor(ctx, options_.heartbeat)) {
     auto beat = Heartbeat(ctx.WithTimeout(kHeartbeatTimeout));
-    if (beat && options_.background_jobs) beat = RunMaintenance(ctx, /*ignore_leases=*/false);
-    if (!beat && !stop.stop_requested() && options_.log != nullptr) {
+    if (beat) {
+      MutexLock lock(jobs_mutex_);
+      jobs_due_ = true;
+      jobs_changed_.notify_all();
+    } else if (!stop.stop_requested() && options_.log != nullptr) {
       options_.log->Warn(ctx, "heartbeat of the volume failed",
                          {{"error", beat.error().message()}});
+    }
+  }
+}
+
+// Not the heartbeat's own work: deletions may take as long as they like, and a client that does not
+// beat meanwhile is taken for dead, with the files that only its handles keep.
+void EngineMetaStore::MaintenanceLoop(const std::stop_token& stop) {
+  const Context ctx = Context::Background().WithStop(stop);
+  for (;;) {
+    {
+      MutexLock lock(jobs_mutex_);
+      if (!jobs_changed_.wait(lock, stop, [this]() REQUIRES(jobs_mutex_) { return jobs_due_; }))
+        return;
+      jobs_due_ = false;
+    }
+    auto done = RunMaintenance(ctx, /*ignore_leases=*/false);
+    if (!done && !stop.stop_requested() && options_.log != nullptr) {
+      options_.log->Warn(ctx, "a background job of the volume failed",
+                         {{"error", done.error().message()}});
     }
   }
 }

@@ -214,6 +214,8 @@ class EngineMetaStore final : public MetaStore {
   // -- session.cc and maintenance.cc --
   Result<void> Heartbeat(const Context& ctx);
   void HeartbeatLoop(const std::stop_token& stop);
+  // Runs the background jobs after each beat, but beside those that follow.
+  void MaintenanceLoop(const std::stop_token& stop);
   Result<void> CleanSession(const Context& ctx, std::uint64_t sid);
   Result<void> CleanStaleSessions(const Context& ctx);
   Result<void> CleanDeletedFiles(const Context& ctx, bool all);
@@ -248,7 +250,13 @@ class EngineMetaStore final : public MetaStore {
   std::unordered_map<Ino, OpenFile> open_files_ GUARDED_BY(open_mutex_);
   std::unordered_set<Ino> sustained_ GUARDED_BY(open_mutex_);
 
-  std::jthread heartbeat_;  // last: ends before what it uses
+  Mutex jobs_mutex_;
+  CondVar jobs_changed_;
+  bool jobs_due_ GUARDED_BY(jobs_mutex_) = false;
+
+  // Last: they end before what they use.
+  std::jthread maintenance_;
+  std::jthread heartbeat_;
 };
 
 // kPermission if a sticky directory keeps `caller` from removing or renaming a child.

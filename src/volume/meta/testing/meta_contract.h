@@ -8,7 +8,9 @@
 
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <string>
+#include <vector>
 
 #include "base/testing/manual_clock.h"
 #include "base/testing/matchers.h"
@@ -30,6 +32,30 @@ struct MetaFactory {
 };
 
 inline void PrintTo(const MetaFactory& factory, std::ostream* out) { *out << factory.name; }
+
+inline Slice Whole(std::uint64_t id, std::uint32_t size, std::uint32_t pos = 0) {
+  return {.pos = pos, .id = id, .size = size, .off = 0, .len = size};
+}
+
+// Remembers which slices were deleted.
+class DeletedSlices {
+ public:
+  MetaStore::SliceDeleter Deleter() {
+    return [this](const Context&, SliceKey slice) {
+      const std::scoped_lock lock(mutex_);
+      slices_.push_back(slice.id);
+      return Result<void>();
+    };
+  }
+  std::vector<std::uint64_t> ids() {
+    const std::scoped_lock lock(mutex_);
+    return slices_;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<std::uint64_t> slices_;
+};
 
 class MetaStoreContract : public ::testing::TestWithParam<MetaFactory> {
  protected:
