@@ -101,19 +101,24 @@ Result<Entry> EngineMetaStore::Mknod(const Context& ctx, const Caller& caller, I
 
 Result<Entry> EngineMetaStore::Create(const Context& ctx, const Caller& caller, Ino parent,
                                       std::string_view name, std::uint16_t mode, bool exclusive) {
-  std::optional<Entry> existing;
-  ASSIGN_OR_RETURN(Entry entry,
-                   MakeNode(ctx, caller, parent, name,
-                            {.type = FileType::kFile, .mode = mode, .rdev = 0, .target = {}},
-                            exclusive ? nullptr : &existing));
-  if (existing) {
+  for (;;) {
+    std::optional<Entry> existing;
+    ASSIGN_OR_RETURN(Entry entry,
+                     MakeNode(ctx, caller, parent, name,
+                              {.type = FileType::kFile, .mode = mode, .rdev = 0, .target = {}},
+                              exclusive ? nullptr : &existing));
+    if (!existing) {
+      NoteMade(entry.ino);
+      return entry;
+    }
     if (existing->attr.type == FileType::kDirectory) {
       return Fail(Code::kIsDirectory, "'{}' is a directory", name);
     }
-    entry = *std::move(existing);
+    auto attr = NoteOpen(ctx, existing->ino);
+    if (attr) return Entry{.ino = existing->ino, .attr = *std::move(attr)};
+    // Removed meanwhile: then it is to be made.
+    if (!IsNotFound(attr.error())) return std::unexpected(std::move(attr).error());
   }
-  NoteOpen(entry.ino, entry.attr);
-  return entry;
 }
 
 Result<Entry> EngineMetaStore::Symlink(const Context& ctx, const Caller& caller, Ino parent,

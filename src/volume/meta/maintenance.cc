@@ -27,6 +27,9 @@ Result<std::vector<DeletedFile>> EngineMetaStore::ListDeletedFiles(const Context
 
 Result<void> EngineMetaStore::RunMaintenance(const Context& ctx, bool ignore_leases) {
   RETURN_IF_ERROR(CheckWritable());
+  if (auto retried = RetrySustained(ctx); !retried && options_.log != nullptr) {
+    options_.log->Warn(ctx, "a removed file stays for now", {{"error", retried.error().message()}});
+  }
   const std::int64_t now = NowSeconds();
   const auto heartbeat =
       std::chrono::duration_cast<std::chrono::seconds>(options_.heartbeat).count();

@@ -49,12 +49,10 @@ Result<std::uint64_t> EngineMetaStore::OpenSession(const Context& ctx, const Ses
     session_json_ = json;
     prepared_ = true;
   }
-  if (options_.background_jobs) {
-    maintenance_ = std::jthread([this](const std::stop_token& stop) {
-      SetThreadName("meta-jobs");
-      MaintenanceLoop(stop);
-    });
-  }
+  maintenance_ = std::jthread([this](const std::stop_token& stop) {
+    SetThreadName("meta-jobs");
+    MaintenanceLoop(stop);
+  });
   heartbeat_ = std::jthread([this](const std::stop_token& stop) {
     SetThreadName("meta-heartbeat");
     HeartbeatLoop(stop);
@@ -108,7 +106,8 @@ void EngineMetaStore::MaintenanceLoop(const std::stop_token& stop) {
         return;
       jobs_due_ = false;
     }
-    auto done = RunMaintenance(ctx, /*ignore_leases=*/false);
+    auto done = options_.background_jobs ? RunMaintenance(ctx, /*ignore_leases=*/false)
+                                         : RetrySustained(ctx);  // that is ours in any case
     if (!done && !stop.stop_requested() && options_.log != nullptr) {
       options_.log->Warn(ctx, "a background job of the volume failed",
                          {{"error", done.error().message()}});

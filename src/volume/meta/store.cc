@@ -186,6 +186,7 @@ Result<void> EngineMetaStore::Run(const Context& ctx, const Body& body) {
   }
   Changes changes;
   auto outcome = engine_->WithTxn(ctx, [&](MetaTxn& txn) -> Result<void> {
+    EndRemoving(changes.removing);
     changes = Changes();
     RETURN_IF_ERROR(body(txn, changes));
     if (changes.usage.space != 0 || changes.usage.inodes != 0) {
@@ -199,13 +200,15 @@ Result<void> EngineMetaStore::Run(const Context& ctx, const Body& body) {
     }
     return {};
   });
+  EndRemoving(changes.removing);
   if (!outcome) return std::unexpected(std::move(outcome).error());
   quotas_.Committed(changes);
-  if (!changes.sustained.empty()) {
-    MutexLock lock(open_mutex_);
-    sustained_.insert(changes.sustained.begin(), changes.sustained.end());
-  }
   deletions_.Add(changes.deleted, outcome->garbage);
+  // Those that were closed before the commit had nobody left to delete them. What fails is tried
+  // again later; this transaction is done all the same.
+  if (auto kept = KeepSustained(ctx, changes.sustained); !kept && options_.log != nullptr) {
+    options_.log->Warn(ctx, "a removed file stays for now", {{"error", kept.error().message()}});
+  }
   return {};
 }
 

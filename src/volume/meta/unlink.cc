@@ -62,7 +62,7 @@ Result<void> EngineMetaStore::RemoveFile(const Context& ctx, MetaTxn& txn, Chang
       MutexLock lock(mutex_);
       session = session_;
     }
-    if (session > 0 && IsOpen(ino)) {
+    if (session > 0 && IsKeptOpen(ino, changes)) {
       attr.nlink = 0;
       txn.UpdateNode(ino, attr);
       txn.Sustain(session, ino);

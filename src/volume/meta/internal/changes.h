@@ -17,6 +17,7 @@ struct Changes {
   std::map<Ino, Usage> quotas;       // of directories with a quota
   std::vector<DeletedFile> deleted;  // files whose data may go now
   std::vector<Ino> sustained;        // files that lost their last name while open here
+  std::vector<Ino> removing;         // files that did while not open here: nobody opens them now
 };
 
 }  // namespace paddleop::volume

@@ -194,11 +194,27 @@ class EngineMetaStore final : public MetaStore {
   Result<void> RemoveDirectory(const Context& ctx, MetaTxn& txn, Changes& changes,
                                const Removal& removal, const Timestamp& now, bool keep_edge);
   // -- open.cc --
-  bool IsOpen(Ino ino);
+  // For who takes the last name of a file away: false if nobody has it open, and then nobody opens
+  // it until EndRemoving() tells what came of it (Run does).
+  bool IsKeptOpen(Ino ino, Changes& changes);
+  void EndRemoving(std::span<const Ino> inodes);
   // Lies in the trash, and nobody here has had it open since before: removing an open file takes
   // its name away and nothing else.
   bool IsThrownAway(Ino ino, const Attr& attr);
-  void NoteOpen(Ino ino, const Attr& attr);
+  // Counts a handle and reads the attributes.
+  Result<Attr> NoteOpen(const Context& ctx, Ino ino);
+  // The same for a file that was just made.
+  void NoteMade(Ino ino);
+  Result<void> CheckOpen(const Caller& caller, Ino ino, const Attr& attr, unsigned mask);
+  // Of a handle that did not come to be.
+  void CloseFailed(const Context& ctx, Ino ino);
+  // Files that have lost their last name while they were open: those that still are live on, the
+  // others are deleted.
+  Result<void> KeepSustained(const Context& ctx, std::span<const Ino> inodes);
+  // Deletes a file that is in removing_, or notes that it has to be tried again.
+  Result<void> FinishSustained(const Context& ctx, Ino ino);
+  // What could not be deleted when it was closed.
+  Result<void> RetrySustained(const Context& ctx);
   // Ends the life of a file that only its open handles kept.
   Result<void> DeleteSustained(const Context& ctx, std::uint64_t sid, Ino ino);
 
@@ -245,10 +261,15 @@ class EngineMetaStore final : public MetaStore {
   Mutex open_mutex_;
   struct OpenFile {
     std::uint32_t count = 0;
-    bool from_trash = false;  // it lay in the trash already when it was opened
+    // It lay in the trash already when it was opened; unknown until its first opener has looked.
+    std::optional<bool> from_trash;
   };
   std::unordered_map<Ino, OpenFile> open_files_ GUARDED_BY(open_mutex_);
   std::unordered_set<Ino> sustained_ GUARDED_BY(open_mutex_);
+  std::unordered_set<Ino> undeleted_ GUARDED_BY(open_mutex_);  // closed, but still in the volume
+  // Files that are about to vanish, and by how many calls.
+  std::unordered_map<Ino, std::uint32_t> removing_ GUARDED_BY(open_mutex_);
+  CondVar open_changed_;  // of removing_
 
   Mutex jobs_mutex_;
   CondVar jobs_changed_;

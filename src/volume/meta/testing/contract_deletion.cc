@@ -1,6 +1,7 @@
 // Deletion, trash, open files and sessions.
 #include <gmock/gmock.h>
 
+#include <atomic>
 #include <future>
 #include <mutex>
 #include <thread>
@@ -97,6 +98,43 @@ TEST_P(MetaStoreContract, DeadClientsAreCleanedUpAfter) {
     EXPECT_CODE(store_->GetAttr(ctx_, file), Code::kNotFound);
     EXPECT_THAT(*store_->ListSessions(ctx_), IsEmpty());
   }
+  ExpectConsistent();
+}
+
+TEST_P(MetaStoreContract, AnOpenThatSucceededKeepsTheFileAndACloseLetsItGo) {
+  ASSERT_OK(store_->OpenSession(ctx_, {.host_name = "h", .mount_point = "m"}));
+  int opened = 0;
+  for (int round = 0; round < 300; ++round) {
+    const Ino file = MakeFile(kRootIno, "a", 10);
+    std::atomic<bool> opens = false;
+    std::jthread opener([&] {
+      opens = true;
+      while (store_->Open(ctx_, root_, file, kMayRead)) {
+        ++opened;
+        EXPECT_OK(store_->ReadSlices(ctx_, file, 0)) << "open, but gone";
+        ASSERT_OK(store_->Close(ctx_, file));
+      }
+    });
+    while (!opens) std::this_thread::yield();
+    ASSERT_OK(store_->Unlink(ctx_, root_, kRootIno, "a"));
+    opener.join();
+    ASSERT_CODE(store_->GetAttr(ctx_, file), Code::kNotFound) << "nobody deleted it";
+  }
+  EXPECT_GT(opened, 0);
+  ExpectConsistent();
+}
+
+TEST_P(MetaStoreContract, WhatCouldNotBeDeletedWhenItWasClosedIsDeletedLater) {
+  ASSERT_OK(store_->OpenSession(ctx_, {.host_name = "h", .mount_point = "m"}));
+  const Ino file = MakeFile(kRootIno, "a", 10);
+  ASSERT_OK(store_->Open(ctx_, root_, file, kMayRead));
+  ASSERT_OK(store_->Unlink(ctx_, root_, kRootIno, "a"));
+  std::stop_source stop;
+  stop.request_stop();
+  EXPECT_CODE(store_->Close(ctx_.WithStop(stop.get_token()), file), Code::kCancelled);
+  EXPECT_OK(store_->GetAttr(ctx_, file));
+  ASSERT_OK(store_->RunMaintenance(ctx_, /*ignore_leases=*/false));
+  EXPECT_CODE(store_->GetAttr(ctx_, file), Code::kNotFound);
   ExpectConsistent();
 }
 
