@@ -102,13 +102,9 @@ Result<void> EngineMetaStore::CommitBatch(const Context& ctx, std::span<const Ne
                                           const CommitOptions& options,
                                           std::span<Result<Ino>> answers) {
   RETURN_IF_ERROR(CheckWritable());
-  Ino trash = kNoIno;
-  if (options.replace && !files.empty()) {
-    ASSIGN_OR_RETURN(trash, TrashFor(ctx, kRootIno, false));
-  }
   ASSIGN_OR_RETURN(const Ino first, NewInodes(ctx, files.size()));
   const std::set<SliceKey> known(options.existing_slices.begin(), options.existing_slices.end());
-  return Run(ctx, [&](MetaTxn& txn, Changes& changes) -> Result<void> {
+  const auto body = [&](MetaTxn& txn, Changes& changes, Ino trash) -> Result<void> {
     const Timestamp now = Now();
     std::map<Ino, std::optional<Attr>> dirs;
     std::vector<std::optional<Edge>> edges(files.size());
@@ -136,7 +132,12 @@ Result<void> EngineMetaStore::CommitBatch(const Context& ctx, std::span<const Ne
       trash_names[i] = TrashEntryName(files[i].parent, edges[i]->ino, files[i].name);
       details.Edge(trash, trash_names[i], &twins[i]);
     }
-    if (!details.empty()) RETURN_IF_ERROR(txn.Read(details));
+    if (!details.empty()) {
+      std::optional<Attr> trash_attr;
+      if (trash != kNoIno) details.Attr(trash, &trash_attr);
+      RETURN_IF_ERROR(txn.Read(details));
+      RETURN_IF_ERROR(CheckTrashDirectory(trash, trash_attr));
+    }
 
     std::set<std::pair<Ino, std::string_view>> seen;
     std::set<Ino> replaced_inodes;
@@ -215,7 +216,8 @@ Result<void> EngineMetaStore::CommitBatch(const Context& ctx, std::span<const Ne
       if (TouchDirectory(attr, now)) txn.UpdateNode(dir, attr);
     }
     return {};
-  });
+  };
+  return RunWithTrash(ctx, kRootIno, /*skip_trash=*/!options.replace || files.empty(), body);
 }
 
 }  // namespace paddleop::volume

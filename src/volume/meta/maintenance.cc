@@ -89,7 +89,8 @@ Result<void> EngineMetaStore::CleanTrash(const Context& ctx) {
     for (const DirEntry& entry : page->entries) {
       const auto hour = ParseTrashHour(entry.name);
       if (!hour || *hour >= oldest) continue;
-      RETURN_IF_ERROR(RemoveTree(ctx, Caller{}, kTrashIno, entry.name, {.skip_trash = true}));
+      RETURN_IF_ERROR(RemoveAll(ctx, Caller{}, kTrashIno, entry.name, {.skip_trash = true},
+                                /*keep_top=*/false));
     }
     cursor = page->next;
   } while (!cursor.empty());

@@ -13,12 +13,19 @@ struct Frame {
 
 }  // namespace
 
-// Depth first, with a stack of its own: a tree may be deeper than a thread's stack. A directory is
-// read to its end and then from its beginning until nothing is left: to begin after each page would
-// make engines walk over the place of all that is gone already.
 Result<RemoveTreeDone> EngineMetaStore::RemoveTree(const Context& ctx, const Caller& caller,
                                                    Ino parent, std::string_view name,
                                                    const RemoveTreeOptions& options) {
+  // As for Rmdir: an hour of the trash stays, empty.
+  return RemoveAll(ctx, caller, parent, name, options, /*keep_top=*/parent == kTrashIno);
+}
+
+// Depth first, with a stack of its own: a tree may be deeper than a thread's stack. A directory is
+// read to its end and then from its beginning until nothing is left: to begin after each page would
+// make engines walk over the place of all that is gone already.
+Result<RemoveTreeDone> EngineMetaStore::RemoveAll(const Context& ctx, const Caller& caller,
+                                                  Ino parent, std::string_view name,
+                                                  const RemoveTreeOptions& options, bool keep_top) {
   RETURN_IF_ERROR(ValidateName(name));
   RETURN_IF_ERROR(CheckWritable());
   RemoveTreeDone done;
@@ -51,7 +58,8 @@ Result<RemoveTreeDone> EngineMetaStore::RemoveTree(const Context& ctx, const Cal
                                                     engine_->BatchSize(), /*with_attrs=*/false));
     frame.cursor = page.next;
     if (page.entries.empty() && page.next.empty() && from_start) {
-      auto gone = Rmdir(ctx, caller, frame.parent, frame.name, options.skip_trash);
+      if (keep_top && stack.size() == 1) return done;
+      auto gone = RemoveEmpty(ctx, caller, frame.parent, frame.name, options.skip_trash);
       // An engine may list an entry twice; the second time it is not there any more.
       const bool listed_twice = !gone && IsNotFound(gone.error()) && stack.size() > 1;
       if (!gone && !listed_twice) return std::unexpected(std::move(gone).error());

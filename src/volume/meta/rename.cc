@@ -45,16 +45,18 @@ Result<void> ReadState(MetaTxn& txn, Ino trash, RenameState& s) {
   ReadSet second;
   second.Attr(s.from->ino, &s.from_attr);
   std::optional<Edge> twin;
+  std::optional<Attr> trash_attr;
   std::string trash_name;
   if (s.to) {
     second.Attr(s.to->ino, &s.to_attr);
     if (s.to->type == FileType::kDirectory) second.HasChildren(s.to->ino, &s.to_has_children);
     if (trash != kNoIno) {
       trash_name = TrashEntryName(s.new_parent, s.to->ino, s.new_name);
-      second.Edge(trash, trash_name, &twin);
+      second.Edge(trash, trash_name, &twin).Attr(trash, &trash_attr);
     }
   }
   RETURN_IF_ERROR(txn.Read(second));
+  if (s.to) RETURN_IF_ERROR(CheckTrashDirectory(trash, trash_attr));
   s.twin_in_trash = twin.has_value();
   if (!s.from_attr) return Fail(Code::kCorrupt, "'{}' points to no inode", s.old_name);
   return {};
@@ -135,17 +137,16 @@ Result<Entry> EngineMetaStore::Rename(const Context& ctx, const Caller& caller, 
   if (IsTrash(old_parent) && mode == RenameMode::kExchange) {
     return Fail(Code::kPermission, "nothing is moved into the trash");
   }
+  if (old_parent == kTrashIno) return Fail(Code::kPermission, "the hours of the trash stay");
   // The hour's directory in the trash is only needed if something is replaced.
-  Ino trash = kNoIno;
+  bool replaces = false;
   if (mode == RenameMode::kReplace) {
     ASSIGN_OR_RETURN(const auto target, engine_->FindEntry(ctx, new_parent, new_name));
-    if (target) {
-      ASSIGN_OR_RETURN(trash, TrashFor(ctx, new_parent, false));
-    }
+    replaces = target.has_value();
   }
   Entry moved;
   bool moved_directory = false;
-  RETURN_IF_ERROR(Run(ctx, [&](MetaTxn& txn, Changes& changes) -> Result<void> {
+  const auto body = [&](MetaTxn& txn, Changes& changes, Ino trash) -> Result<void> {
     const Timestamp now = Now();
     RenameState s{.old_parent = old_parent,
                   .old_name = old_name,
@@ -228,7 +229,8 @@ Result<Entry> EngineMetaStore::Rename(const Context& ctx, const Caller& caller, 
     moved.attr.ctime = now;
     if (moved.attr.parent != kNoIno) moved.attr.parent = new_parent;
     return {};
-  }));
+  };
+  RETURN_IF_ERROR(RunWithTrash(ctx, new_parent, /*skip_trash=*/!replaces, body));
   if (moved_directory) quotas_.ForgetParents();
   return moved;
 }

@@ -3,6 +3,16 @@
 #include "volume/meta/internal/store.h"
 
 namespace paddleop::volume {
+namespace {
+
+constexpr int kTrashAttempts = 3;
+
+}  // namespace
+
+Result<void> CheckTrashDirectory(Ino trash, const std::optional<Attr>& attr) {
+  if (trash == kNoIno || attr) return {};
+  return Fail(Code::kExpired, "directory {} of the trash is gone", ToInt(trash));
+}
 
 Result<Ino> EngineMetaStore::TrashFor(const Context& ctx, Ino parent, bool skip_trash) {
   if (skip_trash || IsTrash(parent) || trash_days() <= 0) return kNoIno;
@@ -22,6 +32,17 @@ Result<Ino> EngineMetaStore::TrashFor(const Context& ctx, Ino parent, bool skip_
   trash_hour_ = hour;
   trash_ino_ = ino;
   return ino;
+}
+
+Result<void> EngineMetaStore::RunWithTrash(const Context& ctx, Ino parent, bool skip_trash,
+                                           const TrashBody& body) {
+  for (int attempt = 1;; ++attempt) {
+    ASSIGN_OR_RETURN(const Ino trash, TrashFor(ctx, parent, skip_trash));
+    auto done = Run(ctx, [&](MetaTxn& txn, Changes& changes) { return body(txn, changes, trash); });
+    if (done || done.error().code() != Code::kExpired || attempt == kTrashAttempts) return done;
+    MutexLock lock(mutex_);
+    if (trash_ino_ == trash) trash_hour_.clear();
+  }
 }
 
 // As any directory is made, except that the trash itself is not touched.

@@ -108,8 +108,7 @@ Result<void> EngineMetaStore::Unlink(const Context& ctx, const Caller& caller, I
                                      std::string_view name, bool skip_trash) {
   RETURN_IF_ERROR(ValidateName(name));
   RETURN_IF_ERROR(CheckTrashAccess(caller, parent));
-  ASSIGN_OR_RETURN(const Ino trash, TrashFor(ctx, parent, skip_trash));
-  return Run(ctx, [&](MetaTxn& txn, Changes& changes) -> Result<void> {
+  const auto body = [&](MetaTxn& txn, Changes& changes, Ino trash) -> Result<void> {
     const Timestamp now = Now();
     std::optional<Attr> dir;
     std::optional<Edge> edge;
@@ -124,21 +123,31 @@ Result<void> EngineMetaStore::Unlink(const Context& ctx, const Caller& caller, I
     }
     Removal removal{.parent = parent, .name = name, .edge = *edge, .attr = {}, .trash = trash};
     std::optional<Edge> twin;
+    std::optional<Attr> trash_attr;
     const std::string trash_name = TrashEntryName(parent, edge->ino, name);
     ReadSet reads;
     reads.Attr(edge->ino, &removal.attr);
-    if (trash != kNoIno) reads.Edge(trash, trash_name, &twin);
+    if (trash != kNoIno) reads.Edge(trash, trash_name, &twin).Attr(trash, &trash_attr);
     RETURN_IF_ERROR(txn.Read(reads));
+    RETURN_IF_ERROR(CheckTrashDirectory(trash, trash_attr));
     removal.in_trash_already = twin.has_value();
     RETURN_IF_ERROR(CheckRemovable(caller, *dir, removal.attr));
     RETURN_IF_ERROR(RemoveFile(ctx, txn, changes, removal, now, /*keep_edge=*/false));
     if (!IsTrash(parent) && TouchDirectory(*dir, now)) txn.UpdateNode(parent, *dir);
     return {};
-  });
+  };
+  return RunWithTrash(ctx, parent, skip_trash, body);
 }
 
 Result<void> EngineMetaStore::Rmdir(const Context& ctx, const Caller& caller, Ino parent,
                                     std::string_view name, bool skip_trash) {
+  // Clients remember the inode of the hour and put what is deleted there.
+  if (parent == kTrashIno) return Fail(Code::kPermission, "the hours of the trash stay");
+  return RemoveEmpty(ctx, caller, parent, name, skip_trash);
+}
+
+Result<void> EngineMetaStore::RemoveEmpty(const Context& ctx, const Caller& caller, Ino parent,
+                                          std::string_view name, bool skip_trash) {
   if (name == ".") return Fail(Code::kInvalid, "'.' cannot be removed");
   if (name == "..") return Fail(Code::kNotEmpty, "'..' is not empty");
   RETURN_IF_ERROR(ValidateName(name));
@@ -146,8 +155,7 @@ Result<void> EngineMetaStore::Rmdir(const Context& ctx, const Caller& caller, In
   if (parent == kRootIno && name == kTrashName) {
     return Fail(Code::kPermission, "the trash itself stays");
   }
-  ASSIGN_OR_RETURN(const Ino trash, TrashFor(ctx, parent, skip_trash));
-  RETURN_IF_ERROR(Run(ctx, [&](MetaTxn& txn, Changes& changes) -> Result<void> {
+  const auto body = [&](MetaTxn& txn, Changes& changes, Ino trash) -> Result<void> {
     const Timestamp now = Now();
     std::optional<Attr> dir;
     std::optional<Edge> edge;
@@ -162,8 +170,12 @@ Result<void> EngineMetaStore::Rmdir(const Context& ctx, const Caller& caller, In
     }
     Removal removal{.parent = parent, .name = name, .edge = *edge, .attr = {}, .trash = trash};
     bool has_children = false;
-    RETURN_IF_ERROR(
-        txn.Read(ReadSet().Attr(edge->ino, &removal.attr).HasChildren(edge->ino, &has_children)));
+    std::optional<Attr> trash_attr;
+    ReadSet reads;
+    reads.Attr(edge->ino, &removal.attr).HasChildren(edge->ino, &has_children);
+    if (trash != kNoIno) reads.Attr(trash, &trash_attr);
+    RETURN_IF_ERROR(txn.Read(reads));
+    RETURN_IF_ERROR(CheckTrashDirectory(trash, trash_attr));
     if (has_children) return Fail(Code::kNotEmpty, "directory '{}' is not empty", name);
     RETURN_IF_ERROR(CheckRemovable(caller, *dir, removal.attr));
     RETURN_IF_ERROR(RemoveDirectory(ctx, txn, changes, removal, now, /*keep_edge=*/false));
@@ -173,7 +185,8 @@ Result<void> EngineMetaStore::Rmdir(const Context& ctx, const Caller& caller, In
       txn.UpdateNode(parent, *dir);
     }
     return {};
-  }));
+  };
+  RETURN_IF_ERROR(RunWithTrash(ctx, parent, skip_trash, body));
   quotas_.ForgetParents();
   return {};
 }
@@ -183,9 +196,8 @@ Result<std::uint64_t> EngineMetaStore::UnlinkMany(const Context& ctx, const Call
                                                   bool skip_trash) {
   for (const std::string& name : names) RETURN_IF_ERROR(ValidateName(name));
   RETURN_IF_ERROR(CheckTrashAccess(caller, parent));
-  ASSIGN_OR_RETURN(const Ino trash, TrashFor(ctx, parent, skip_trash));
   std::uint64_t removed = 0;
-  RETURN_IF_ERROR(Run(ctx, [&](MetaTxn& txn, Changes& changes) -> Result<void> {
+  const auto body = [&](MetaTxn& txn, Changes& changes, Ino trash) -> Result<void> {
     removed = 0;
     const Timestamp now = Now();
     std::optional<Attr> dir;
@@ -199,7 +211,9 @@ Result<std::uint64_t> EngineMetaStore::UnlinkMany(const Context& ctx, const Call
     std::vector<Removal> removals(names.size());
     std::vector<std::optional<Edge>> twins(names.size());
     std::vector<std::string> trash_names(names.size());
+    std::optional<Attr> trash_attr;
     ReadSet details;
+    if (trash != kNoIno) details.Attr(trash, &trash_attr);
     for (std::size_t i = 0; i < names.size(); ++i) {
       if (!edges[i] || edges[i]->type == FileType::kDirectory) continue;
       removals[i] = {
@@ -210,6 +224,7 @@ Result<std::uint64_t> EngineMetaStore::UnlinkMany(const Context& ctx, const Call
       details.Edge(trash, trash_names[i], &twins[i]);
     }
     RETURN_IF_ERROR(txn.Read(details));
+    RETURN_IF_ERROR(CheckTrashDirectory(trash, trash_attr));
     // Two names of one file in the same batch: the second sees what the first left.
     std::unordered_set<Ino> seen;
     for (std::size_t i = 0; i < names.size(); ++i) {
@@ -225,7 +240,8 @@ Result<std::uint64_t> EngineMetaStore::UnlinkMany(const Context& ctx, const Call
     }
     if (removed > 0 && !IsTrash(parent) && TouchDirectory(*dir, now)) txn.UpdateNode(parent, *dir);
     return {};
-  }));
+  };
+  RETURN_IF_ERROR(RunWithTrash(ctx, parent, skip_trash, body));
   return removed;
 }
 

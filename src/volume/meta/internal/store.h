@@ -185,6 +185,11 @@ class EngineMetaStore final : public MetaStore {
   // trash.
   Result<Ino> TrashFor(const Context& ctx, Ino parent, bool skip_trash);
   Result<Ino> MakeTrashDirectory(const Context& ctx, const std::string& hour);
+  // Runs `body` with the directory that TrashFor() tells. Somebody may have removed that since it
+  // was last seen: `body` reads its attributes and gives them to CheckTrashDirectory, whose error
+  // makes it run again with another.
+  using TrashBody = std::function<Result<void>(MetaTxn& txn, Changes& changes, Ino trash)>;
+  Result<void> RunWithTrash(const Context& ctx, Ino parent, bool skip_trash, const TrashBody& body);
 
   // -- unlink.cc --
   // Takes the name away from a file that is no directory; `keep_edge` where the caller overwrites
@@ -193,6 +198,14 @@ class EngineMetaStore final : public MetaStore {
                           const Removal& removal, const Timestamp& now, bool keep_edge);
   Result<void> RemoveDirectory(const Context& ctx, MetaTxn& txn, Changes& changes,
                                const Removal& removal, const Timestamp& now, bool keep_edge);
+  // Rmdir, also of what only the cleaning of the trash may remove.
+  Result<void> RemoveEmpty(const Context& ctx, const Caller& caller, Ino parent,
+                           std::string_view name, bool skip_trash);
+  // -- remove_tree.cc --
+  // With `keep_top` the directory itself stays.
+  Result<RemoveTreeDone> RemoveAll(const Context& ctx, const Caller& caller, Ino parent,
+                                   std::string_view name, const RemoveTreeOptions& options,
+                                   bool keep_top);
   // -- open.cc --
   // For who takes the last name of a file away: false if nobody has it open, and then nobody opens
   // it until EndRemoving() tells what came of it (Run does).
@@ -286,6 +299,8 @@ Result<void> CheckSticky(const Caller& caller, const Attr& dir, const Attr& chil
 Result<void> CheckDirWritable(const Caller& caller, const Attr& dir, bool removing);
 std::unexpected<Status> NoEntry(Ino parent, std::string_view name);
 std::unexpected<Status> NoInode(Ino ino);
+// kExpired if the trash directory `trash` (if any) was not found.
+Result<void> CheckTrashDirectory(Ino trash, const std::optional<Attr>& attr);
 // kPermission for names the root keeps for itself.
 Result<void> CheckNewName(Ino parent, std::string_view name);
 

@@ -230,6 +230,66 @@ TEST_P(MetaStoreContract, TrashKeepsWhatIsRemoved) {
   ExpectConsistent();
 }
 
+TEST_P(MetaStoreContract, WhatIsDeletedAfterTheTrashWasEmptiedIsThereAgain) {
+  Setting setting = TestSetting();
+  setting.trash_days = 1;
+  Reformat(setting);
+  paddleop::testing::ManualClock clock(std::chrono::system_clock::now());
+  MetaOptions options;
+  options.clock = &clock;
+  store_ = OpenAnother(options);
+  MakeFile(kRootIno, "a", 10);
+  ASSERT_OK(store_->Unlink(ctx_, root_, kRootIno, "a"));
+  const std::string hour = List(kTrashIno).front();
+  const Ino trash = store_->Lookup(ctx_, root_, kTrashIno, hour)->ino;
+
+  // The hours stay, whoever asks; what is in them goes.
+  ASSERT_OK(store_->RemoveTree(ctx_, root_, kTrashIno, hour, {.skip_trash = true}));
+  EXPECT_THAT(List(trash), IsEmpty());
+  EXPECT_CODE(store_->Rmdir(ctx_, root_, kTrashIno, hour), Code::kPermission);
+  EXPECT_CODE(store_->Rename(ctx_, root_, kTrashIno, hour, kRootIno, "x", RenameMode::kReplace),
+              Code::kPermission);
+  EXPECT_THAT(List(kTrashIno), ElementsAre(hour));
+
+  // Another client whose clock is ahead cleans the hour away: it is made again.
+  paddleop::testing::ManualClock later(clock.WallNow() + std::chrono::hours(48));
+  MetaOptions ahead;
+  ahead.clock = &later;
+  auto other = OpenAnother(ahead);
+  MakeDir(kRootIno, "d");
+  MakeFile(kRootIno, "new", 10);
+  const std::function<Result<void>()> removals[] = {
+      [&] { return store_->Unlink(ctx_, root_, kRootIno, "f"); },
+      [&] { return store_->Rmdir(ctx_, root_, kRootIno, "d"); },
+      [&]() -> Result<void> {
+        const std::vector<std::string> names = {"f"};
+        RETURN_IF_ERROR(store_->UnlinkMany(ctx_, root_, kRootIno, names, false));
+        return {};
+      },
+      [&]() -> Result<void> {
+        RETURN_IF_ERROR(
+            store_->Rename(ctx_, root_, kRootIno, "new", kRootIno, "f", RenameMode::kReplace));
+        return {};
+      },
+      [&]() -> Result<void> {
+        const std::vector<NewFile> files = {{.parent = kRootIno, .name = "f"}};
+        CommitOptions replace;
+        replace.replace = true;
+        RETURN_IF_ERROR(store_->CommitFiles(ctx_, files, replace)[0]);
+        return {};
+      },
+  };
+  for (const auto& remove : removals) {
+    ASSERT_OK(other->RunMaintenance(ctx_, /*ignore_leases=*/true));
+    ASSERT_THAT(List(kTrashIno), IsEmpty());
+    if (!store_->Lookup(ctx_, root_, kRootIno, "f")) MakeFile(kRootIno, "f", 10);
+    ASSERT_OK(remove());
+    ASSERT_THAT(List(kTrashIno), ElementsAre(hour));
+    const Ino again = store_->Lookup(ctx_, root_, kTrashIno, hour)->ino;
+    EXPECT_EQ(List(again).size(), 1U);
+  }
+}
+
 TEST_P(MetaStoreContract, HardLinksGoToTheTrashOnce) {
   Setting setting = TestSetting();
   setting.trash_days = 1;
