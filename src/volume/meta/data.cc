@@ -5,6 +5,7 @@ namespace paddleop::volume {
 namespace {
 
 constexpr std::uint64_t kSliceBatch = 4096;
+constexpr std::uint32_t kChunksPerCut = 1000;
 
 Result<void> CheckFile(Ino ino, const std::optional<Attr>& attr) {
   if (!attr) return NoInode(ino);
@@ -89,16 +90,55 @@ Result<Attr> EngineMetaStore::WriteSlice(const Context& ctx, Ino ino, std::uint3
   return result;
 }
 
+// What lies wholly behind the new end is not only hidden: when the file is deleted, its length is
+// all that tells which chunks it has. A chunk without a list reads as zeros, for the official
+// client, too.
+Result<std::uint64_t> EngineMetaStore::CutChunks(MetaTxn& txn, Ino ino, std::uint64_t before,
+                                                 std::uint64_t length) {
+  const auto first = static_cast<std::uint32_t>((length + kChunkSize - 1) / kChunkSize);
+  const auto last = static_cast<std::uint32_t>((before - 1) / kChunkSize);
+  if (first > last) return length;
+  std::vector<std::uint32_t> indexes;
+  RETURN_IF_ERROR(txn.Read(ReadSet().ChunkIndexes(ino, first, last, &indexes)));
+  if (indexes.size() > kChunksPerCut) {
+    indexes.erase(indexes.begin(), indexes.end() - kChunksPerCut);
+    length = indexes.front() * kChunkSize;
+  }
+  std::vector<std::optional<std::vector<Slice>>> records(indexes.size());
+  ReadSet chunks;
+  for (std::size_t i = 0; i < indexes.size(); ++i) chunks.Chunk(ino, indexes[i], &records[i]);
+  if (!chunks.empty()) RETURN_IF_ERROR(txn.Read(chunks));
+  for (std::size_t i = 0; i < indexes.size(); ++i) {
+    if (!records[i]) continue;
+    txn.DeleteChunk(ino, indexes[i]);
+    for (const Slice& slice : *records[i]) {
+      if (slice.id != 0) txn.ReleaseSlice({.id = slice.id, .size = slice.size});
+    }
+  }
+  return length;
+}
+
 Result<Attr> EngineMetaStore::ChangeLength(const Context& ctx, MetaTxn& txn, Changes& changes,
                                            Ino ino, Attr attr, std::uint64_t length,
                                            const Timestamp& now) {
   const std::uint64_t before = attr.length;
   const DirUsage old_usage = UsageOf(attr);
-  std::vector<std::uint32_t> existing;
-  const auto first = static_cast<std::uint32_t>(std::min(before, length) / kChunkSize);
-  const auto last = static_cast<std::uint32_t>(std::max(before, length) / kChunkSize);
-  if (last > first + 1) {
-    RETURN_IF_ERROR(txn.Read(ReadSet().ChunkIndexes(ino, first + 1, last - 1, &existing)));
+  std::vector<ZeroRange> zeros;
+  if (length < before) {
+    ASSIGN_OR_RETURN(length, CutChunks(txn, ino, before, length));
+    // In the chunk that holds the new end, as far as that held the old one.
+    if (length % kChunkSize != 0) {
+      const std::uint64_t end_of_chunk = (length / kChunkSize + 1) * kChunkSize;
+      zeros = TruncationRanges(std::min(before, end_of_chunk), length, {});
+    }
+  } else if (length > before) {
+    std::vector<std::uint32_t> existing;
+    const auto first = static_cast<std::uint32_t>(before / kChunkSize);
+    const auto last = static_cast<std::uint32_t>(length / kChunkSize);
+    if (last > first + 1) {
+      RETURN_IF_ERROR(txn.Read(ReadSet().ChunkIndexes(ino, first + 1, last - 1, &existing)));
+    }
+    zeros = TruncationRanges(before, length, existing);
   }
   attr.length = length;
   DirUsage delta = UsageOf(attr);
@@ -106,7 +146,7 @@ Result<Attr> EngineMetaStore::ChangeLength(const Context& ctx, MetaTxn& txn, Cha
   if (delta.space > 0) RETURN_IF_ERROR(CheckRoom(ctx, attr.parent, delta.space, 0));
   RETURN_IF_ERROR(AccountFile(ctx, txn, changes, ino, attr, delta));
   changes.usage.space += delta.space;
-  AppendZeros(txn, ino, TruncationRanges(before, length, existing));
+  AppendZeros(txn, ino, zeros);
   attr.mtime = attr.ctime = now;
   txn.UpdateNode(ino, attr);
   return attr;
@@ -118,7 +158,7 @@ Result<Attr> EngineMetaStore::Truncate(const Context& ctx, const Caller& caller,
     return Fail(Code::kInvalid, "file of {} bytes: at most {}", length, kMaxFileSize);
   }
   Attr result;
-  RETURN_IF_ERROR(Run(ctx, [&](MetaTxn& txn, Changes& changes) -> Result<void> {
+  const auto body = [&](MetaTxn& txn, Changes& changes) -> Result<void> {
     std::optional<Attr> attr;
     RETURN_IF_ERROR(txn.Read(ReadSet().Attr(ino, &attr)));
     RETURN_IF_ERROR(CheckFile(ino, attr));
@@ -127,7 +167,11 @@ Result<Attr> EngineMetaStore::Truncate(const Context& ctx, const Caller& caller,
     // Also to the length it has: then only the times change.
     ASSIGN_OR_RETURN(result, ChangeLength(ctx, txn, changes, ino, *attr, length, Now()));
     return {};
-  }));
+  };
+  // A very large file is cut in steps.
+  do {
+    RETURN_IF_ERROR(Run(ctx, body));
+  } while (result.length > length);
   return result;
 }
 

@@ -1,6 +1,7 @@
 #include "volume/meta/internal/deletion_queue.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "base/thread_pool.h"
 
@@ -15,7 +16,9 @@ constexpr std::size_t kDeleteThreads = 10;
 constexpr std::uint32_t kChunksPerTxn = 1000;
 constexpr auto kRoundTimeout = std::chrono::minutes(10);
 
-std::uint32_t LastChunk(const DeletedFile& file) {
+// Where it costs nothing to ask, all chunks: others may have cut the file and left some behind.
+std::uint32_t LastChunk(const MetaEngine& engine, const DeletedFile& file) {
+  if (engine.FindsChunks()) return std::numeric_limits<std::uint32_t>::max();
   return file.length == 0 ? 0 : static_cast<std::uint32_t>((file.length - 1) / kChunkSize);
 }
 
@@ -132,7 +135,7 @@ Result<std::vector<SliceKey>> DeletionQueue::ReleaseFiles(const Context& ctx,
   std::vector<std::vector<std::uint32_t>> indexes(files.size());
   ReadSet which;
   for (std::size_t i = 0; i < files.size(); ++i) {
-    which.ChunkIndexes(files[i].ino, 0, LastChunk(files[i]), &indexes[i]);
+    which.ChunkIndexes(files[i].ino, 0, LastChunk(engine_, files[i]), &indexes[i]);
   }
   RETURN_IF_ERROR(engine_.ReadOnce(ctx, which));
 

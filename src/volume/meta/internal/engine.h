@@ -126,6 +126,8 @@ class MetaEngine {
   // -- In bulk --
   // Files (or names) that one transaction should hold at most.
   virtual std::size_t BatchSize() const = 0;
+  // Whether ReadSet::ChunkIndexes costs nothing for chunks that are not there.
+  virtual bool FindsChunks() const = 0;
   // All below and with `root`: each directory's entries, each inode's attributes, each chunk's
   // records. Nodes that no entry names, and entries of the trash, may be given too; the sink's user
   // ignores them.

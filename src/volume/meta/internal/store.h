@@ -232,7 +232,12 @@ class EngineMetaStore final : public MetaStore {
   Result<void> DeleteSustained(const Context& ctx, std::uint64_t sid, Ino ino);
 
   // -- data.cc --
-  // Zeroes ranges and sets the length, as truncate and fallocate need it.
+  // Removes the chunks behind the new end, so many as one transaction should: returns the end that
+  // can be had with it.
+  static Result<std::uint64_t> CutChunks(MetaTxn& txn, Ino ino, std::uint64_t before,
+                                         std::uint64_t length);
+  // Zeroes ranges and sets the length, as truncate and fallocate need it; of a very large file only
+  // as far as one transaction should cut it.
   Result<Attr> ChangeLength(const Context& ctx, MetaTxn& txn, Changes& changes, Ino ino, Attr attr,
                             std::uint64_t length, const Timestamp& now);
 

@@ -74,6 +74,7 @@ class RedisEngine final : public MetaEngine {
 
   // About a thousand changes: Redis does nothing else meanwhile.
   std::size_t BatchSize() const override { return 300; }
+  bool FindsChunks() const override { return false; }
   Result<void> ScanTree(const Context& ctx, Ino root, bool with_slices, TreeSink& sink) override;
   Result<void> ScanChunks(
       const Context& ctx,

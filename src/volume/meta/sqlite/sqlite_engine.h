@@ -73,6 +73,7 @@ class SqliteEngine final : public MetaEngine {
   Result<void> DeleteDirQuota(const Context& ctx, Ino ino) override;
 
   std::size_t BatchSize() const override { return 2000; }
+  bool FindsChunks() const override { return true; }
   Result<void> ScanTree(const Context& ctx, Ino root, bool with_slices, TreeSink& sink) override;
   Result<void> ScanChunks(
       const Context& ctx,

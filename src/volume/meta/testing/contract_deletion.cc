@@ -6,6 +6,7 @@
 #include <mutex>
 #include <thread>
 
+#include "volume/format/chunk_view.h"
 #include "volume/format/trash.h"
 #include "volume/meta/testing/meta_contract.h"
 
@@ -13,6 +14,8 @@ namespace paddleop::volume::testing {
 
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
+using ::testing::UnorderedElementsAre;
+using ::testing::UnorderedElementsAreArray;
 
 TEST_P(MetaStoreContract, DeletedFilesWaitForSomeoneWhoCanDelete) {
   const Ino file = MakeFile(kRootIno, "a", 10000);
@@ -33,6 +36,62 @@ TEST_P(MetaStoreContract, DeletedFilesWaitForSomeoneWhoCanDelete) {
   ASSERT_OK(other->RunMaintenance(ctx_, /*ignore_leases=*/true));
   EXPECT_THAT(deleted.ids(), ElementsAre(id));
   EXPECT_THAT(*store_->ListDeletedFiles(ctx_, 10), IsEmpty());
+  ExpectConsistent();
+}
+
+TEST_P(MetaStoreContract, WhatWasCutOffGoesAtOnce) {
+  DeletedSlices deleted;
+  store_->SetSliceDeleter(deleted.Deleter());
+  const Ino file = MakeFile(kRootIno, "a");
+  std::vector<std::uint64_t> ids;
+  for (const std::uint32_t index : {0U, 1U, 2U, 3U, 9U, 2U}) {
+    ids.push_back(*store_->NewSliceId(ctx_));
+    ASSERT_OK(store_->WriteSlice(ctx_, file, index, Whole(ids.back(), 5000), {}));
+  }
+  ASSERT_OK(store_->Truncate(ctx_, root_, file, 2 * kChunkSize + 1000));
+  ASSERT_OK(store_->DrainDeletions(ctx_));
+  EXPECT_THAT(deleted.ids(), UnorderedElementsAre(ids[3], ids[4]));
+  EXPECT_THAT(*store_->ReadSlices(ctx_, file, 3), IsEmpty());
+  // What comes back is zeros.
+  ASSERT_OK(store_->Truncate(ctx_, root_, file, 4 * kChunkSize));
+  for (const std::uint32_t index : {2U, 3U}) {
+    const auto view = BuildChunkView(*store_->ReadSlices(ctx_, file, index),
+                                     static_cast<std::uint32_t>(kChunkSize));
+    for (const Slice& piece : view) EXPECT_TRUE(piece.id == 0 || piece.pos + piece.len <= 1000);
+  }
+  ExpectConsistent();
+  ASSERT_OK(store_->Truncate(ctx_, root_, file, kChunkSize));
+  ASSERT_OK(store_->DrainDeletions(ctx_));
+  EXPECT_THAT(deleted.ids(), UnorderedElementsAre(ids[1], ids[2], ids[3], ids[4], ids[5]));
+  ExpectConsistent();
+  ASSERT_OK(store_->Truncate(ctx_, root_, file, 0));
+  ASSERT_OK(store_->Unlink(ctx_, root_, kRootIno, "a"));
+  ASSERT_OK(store_->DrainDeletions(ctx_));
+  EXPECT_THAT(deleted.ids(), UnorderedElementsAreArray(ids));
+  int left = 0;
+  ASSERT_OK(store_->ScanChunks(ctx_, [&](Ino, std::uint32_t, const std::vector<Slice>&) {
+    ++left;
+    return Result<void>();
+  }));
+  EXPECT_EQ(left, 0);
+  ExpectConsistent();
+}
+
+TEST_P(MetaStoreContract, AVeryLargeFileIsCutInSteps) {
+  const Ino file = MakeFile(kRootIno, "a");
+  for (std::uint32_t index = 0; index < 2500; ++index) {
+    ASSERT_OK(store_->WriteSlice(ctx_, file, index, Whole(1'000'000 + index, 10), {}));
+  }
+  const auto cut = store_->Truncate(ctx_, root_, file, 7);
+  ASSERT_OK(cut);
+  EXPECT_EQ(cut->length, 7U);
+  EXPECT_EQ(store_->GetAttr(ctx_, file)->length, 7U);
+  int left = 0;
+  ASSERT_OK(store_->ScanChunks(ctx_, [&](Ino, std::uint32_t, const std::vector<Slice>&) {
+    ++left;
+    return Result<void>();
+  }));
+  EXPECT_EQ(left, 1);
   ExpectConsistent();
 }
 
