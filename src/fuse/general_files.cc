@@ -115,7 +115,7 @@ void OnFlush(fuse_req_t request, fuse_ino_t ino, fuse_file_info* file) {
   State& state = State::Of(request);
   auto call = std::make_unique<Call>(state.env, request, Op::kFlush, ino);
   state.RunIo([&state, handle = HandleOf(*file), call = std::move(call)] {
-    call->Reply(state.vfs.Flush(Call::LastingContext(), handle));
+    call->Reply(state.vfs.FlushOneClose(Call::LastingContext(), handle));
   });
 }
 

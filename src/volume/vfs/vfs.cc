@@ -73,12 +73,13 @@ class Vfs::State {
     return changed;
   }
 
-  // Commits what is pending, for who may have written through this handle: it is told, once, of
-  // everything that was lost since it was opened, whoever's flush that was.
-  Result<void> FlushHandle(const Context& ctx, OpenHandle& open) {
+  // Commits what is pending, for who may have written through this handle: it is told of everything
+  // that was lost since it was opened, whoever's flush that was; once, if it `takes` the loss.
+  Result<void> FlushHandle(const Context& ctx, OpenHandle& open, bool takes) {
     auto flushed = open.file->writer.Flush(ctx);
     if (!open.flags.write) return flushed;
-    auto lost = open.file->writer.LossSince(open.losses_seen);
+    auto lost = takes ? open.file->writer.TakeLossSince(open.losses_seen)
+                      : open.file->writer.LossSince(open.losses_seen);
     return flushed ? lost : flushed;
   }
 
@@ -302,7 +303,12 @@ Result<void> Vfs::WriteOrAppend(const Context& ctx, Handle handle,
 
 Result<void> Vfs::Flush(const Context& ctx, Handle handle) {
   ASSIGN_OR_RETURN(const auto open, state_->Get(handle));
-  return state_->FlushHandle(state_->Bounded(ctx), *open);
+  return state_->FlushHandle(state_->Bounded(ctx), *open, /*takes=*/true);
+}
+
+Result<void> Vfs::FlushOneClose(const Context& ctx, Handle handle) {
+  ASSIGN_OR_RETURN(const auto open, state_->Get(handle));
+  return state_->FlushHandle(state_->Bounded(ctx), *open, /*takes=*/false);
 }
 
 Result<void> Vfs::Release(const Context& ctx, Handle handle) {
@@ -310,7 +316,7 @@ Result<void> Vfs::Release(const Context& ctx, Handle handle) {
   const auto open = state_->files_.Remove(handle);
   if (!open)
     return Fail(Code::kInvalid, "handle {} is not open", static_cast<std::uint64_t>(handle));
-  auto flushed = state_->FlushHandle(bounded, *open);
+  auto flushed = state_->FlushHandle(bounded, *open, /*takes=*/true);
   state_->Forget(*open->file);
   auto closed = state_->meta_.Close(bounded, open->file->ino);
   if (!flushed) return flushed;
@@ -325,7 +331,7 @@ Result<void> Vfs::FlushAll(const Context& ctx) {
   for (const auto& file : state_->files_.Files()) keep(file->writer.Flush(ctx));
   // Also what was lost before and nobody asked for yet.
   for (const auto& open : state_->files_.Handles()) {
-    if (open->flags.write) keep(open->file->writer.LossSince(open->losses_seen));
+    if (open->flags.write) keep(open->file->writer.TakeLossSince(open->losses_seen));
   }
   return first;
 }

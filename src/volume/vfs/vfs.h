@@ -94,6 +94,9 @@ class Vfs {
   // A handle for writing is told, once, of everything that was lost since it was opened, also if
   // another one or the background noticed.
   Result<void> Flush(const Context& ctx, Handle handle);
+  // The same for the close of one of perhaps several descriptors that share the handle: a loss is
+  // told to each of them, since nobody knows which of them asks what became of its data.
+  Result<void> FlushOneClose(const Context& ctx, Handle handle);
   // Flushes and ends the handle, also when flushing fails.
   Result<void> Release(const Context& ctx, Handle handle);
   // Flushes every file.

@@ -59,6 +59,18 @@ TEST_F(VfsTest, ALostWriteIsReportedToItsWritersWhoeverNoticesItFirst) {
     EXPECT_OK(vfs().Release(kCtx, handle));
 }
 
+TEST_F(VfsTest, TheCloseOfACopyDoesNotSwallowTheLoss) {
+  const auto file = MustCreate("bad");
+  uploads_->RefusePuts(Code::kNoSpace);
+  ASSERT_OK(vfs().Write(kCtx, file.handle, 0, AsBytes("data")));
+  EXPECT_CODE(vfs().FlushOneClose(kCtx, file.handle), Code::kNoSpace) << "of a forked child";
+  EXPECT_CODE(vfs().FlushOneClose(kCtx, file.handle), Code::kNoSpace);
+  EXPECT_CODE(vfs().Flush(kCtx, file.handle), Code::kNoSpace);
+  EXPECT_OK(vfs().Flush(kCtx, file.handle)) << "once";
+  EXPECT_OK(vfs().FlushOneClose(kCtx, file.handle));
+  EXPECT_OK(vfs().Release(kCtx, file.handle));
+}
+
 TEST_F(VfsTest, AnInterruptedReaderCostsTheWriterNothing) {
   const auto file = MustCreate("a");
   objects_.InjectRandomly(Op::kPut, {.kind = Fault::Kind::kSlow, .delay = 300ms}, 1.0);

@@ -326,7 +326,13 @@ std::uint64_t FileWriter::losses() const {
   return losses_;
 }
 
-Result<void> FileWriter::LossSince(std::atomic<std::uint64_t>& seen) const {
+Result<void> FileWriter::LossSince(std::uint64_t seen) const {
+  MutexLock lock(mutex_);
+  if (seen >= losses_) return {};
+  return std::unexpected(*last_loss_);
+}
+
+Result<void> FileWriter::TakeLossSince(std::atomic<std::uint64_t>& seen) const {
   MutexLock lock(mutex_);
   if (seen.exchange(losses_) >= losses_) return {};
   return std::unexpected(*last_loss_);

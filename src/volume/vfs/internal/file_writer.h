@@ -51,8 +51,10 @@ class FileWriter {
 
   // The slices that were lost so far.
   std::uint64_t losses() const;
-  // The error of the last loss if there were more than `seen`, which is brought up to date.
-  Result<void> LossSince(std::atomic<std::uint64_t>& seen) const;
+  // The error of the last loss if there were more than `seen`.
+  Result<void> LossSince(std::uint64_t seen) const;
+  // The same, and brings `seen` up to date.
+  Result<void> TakeLossSince(std::atomic<std::uint64_t>& seen) const;
 
   // The end of the file as this client sees it.
   std::uint64_t length() const { return length_.load(); }
