@@ -80,7 +80,6 @@ Result<std::uint64_t> EngineMetaStore::CopyRange(const Context& ctx, Ino from,
     target->length = std::max(target->length, to_offset + size);
     DirUsage delta = UsageOf(*target);
     delta += -before;
-    if (delta.space > 0) RETURN_IF_ERROR(CheckRoom(ctx, target->parent, delta.space, 0));
     RETURN_IF_ERROR(AccountFile(ctx, txn, changes, to, *target, delta));
     changes.usage.space = delta.space;
     std::map<SliceKey, std::int64_t> references;

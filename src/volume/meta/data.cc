@@ -75,7 +75,6 @@ Result<Attr> EngineMetaStore::WriteSlice(const Context& ctx, Ino ino, std::uint3
     attr->length = std::max(attr->length, end);
     DirUsage delta = UsageOf(*attr);
     delta += -before;
-    if (delta.space > 0) RETURN_IF_ERROR(CheckRoom(ctx, attr->parent, delta.space, 0));
     RETURN_IF_ERROR(AccountFile(ctx, txn, changes, ino, *attr, delta));
     changes.usage.space = delta.space;
     attr->mtime = mtime;
@@ -143,7 +142,6 @@ Result<Attr> EngineMetaStore::ChangeLength(const Context& ctx, MetaTxn& txn, Cha
   attr.length = length;
   DirUsage delta = UsageOf(attr);
   delta += -old_usage;
-  if (delta.space > 0) RETURN_IF_ERROR(CheckRoom(ctx, attr.parent, delta.space, 0));
   RETURN_IF_ERROR(AccountFile(ctx, txn, changes, ino, attr, delta));
   changes.usage.space += delta.space;
   AppendZeros(txn, ino, zeros);

@@ -250,16 +250,21 @@ Result<void> EngineMetaStore::Account(const Context& ctx, Changes& changes, Ino 
 
 Result<void> EngineMetaStore::AccountFile(const Context& ctx, MetaTxn& txn, Changes& changes,
                                           Ino ino, const Attr& attr, const DirUsage& delta) {
-  if (attr.nlink == 0 || delta.IsZero()) return {};
-  if (attr.parent != kNoIno) return Account(ctx, changes, attr.parent, delta);
-  std::vector<ParentCount> parents;
-  RETURN_IF_ERROR(txn.Read(ReadSet().Parents(ino, &parents)));
+  if (delta.IsZero()) return {};
+  if (delta.space > 0) RETURN_IF_ERROR(quotas_.CheckVolume(ctx, delta.space, 0));
+  // A file without names counts nowhere else, and where its last one was may be gone.
+  if (attr.nlink == 0) return {};
+  std::vector<ParentCount> parents = {{.parent = attr.parent, .count = 1}};
+  if (attr.parent == kNoIno) RETURN_IF_ERROR(txn.Read(ReadSet().Parents(ino, &parents)));
   for (const ParentCount& parent : parents) {
     if (parent.count <= 0) continue;
     const DirUsage scaled{.length = delta.length * parent.count,
                           .space = delta.space * parent.count,
                           .inodes = delta.inodes * parent.count};
     RETURN_IF_ERROR(Account(ctx, changes, parent.parent, scaled));
+  }
+  for (const auto& [quota, more] : changes.quotas) {
+    RETURN_IF_ERROR(quotas_.CheckDirectories(ctx, std::span(&quota, 1), more.space, more.inodes));
   }
   return {};
 }

@@ -157,7 +157,8 @@ class EngineMetaStore final : public MetaStore {
   int trash_days();
   // Statistics of `dir` and quotas above it.
   Result<void> Account(const Context& ctx, Changes& changes, Ino dir, const DirUsage& delta);
-  // The same for all directories that hold a name of `ino`.
+  // The same for all directories that hold a name of `ino`; kNoSpace or kQuota if there is no room
+  // for what it grows by.
   Result<void> AccountFile(const Context& ctx, MetaTxn& txn, Changes& changes, Ino ino,
                            const Attr& attr, const DirUsage& delta);
   // Statistics and quotas when an inode with its tree moves; kQuota if it does not fit (rename.cc).

@@ -179,6 +179,44 @@ TEST_P(MetaStoreContract, DirectoriesHaveQuotas) {
   ExpectConsistent();
 }
 
+TEST_P(MetaStoreContract, AFileWithoutNamesGrowsWhereverItsLastOneWas) {
+  ASSERT_OK(store_->OpenSession(ctx_, {.host_name = "h", .mount_point = "m"}));
+  ASSERT_OK(store_->SetDirQuota(ctx_, MakeDir(kRootIno, "other"), 1 << 20, 10));
+  const Ino dir = MakeDir(kRootIno, "d");
+  const Ino file = MakeFile(dir, "f");
+  ASSERT_OK(store_->Open(ctx_, root_, file, kMayWrite));
+  ASSERT_OK(store_->Unlink(ctx_, root_, dir, "f"));
+  ASSERT_OK(store_->Rmdir(ctx_, root_, kRootIno, "d"));
+  const auto id = store_->NewSliceId(ctx_);
+  EXPECT_OK(store_->WriteSlice(ctx_, file, 0, Whole(*id, 9000), {}));
+  EXPECT_OK(store_->Truncate(ctx_, root_, file, 100'000));
+  EXPECT_OK(store_->CopyRange(ctx_, file, 0, file, 200'000, 9000));
+  ASSERT_OK(store_->Close(ctx_, file));
+  ExpectConsistent();
+}
+
+TEST_P(MetaStoreContract, HardLinksGrowUnderTheQuotasOfAllTheirDirectories) {
+  const Ino tight = MakeDir(kRootIno, "tight");
+  const Ino wide = MakeDir(kRootIno, "wide");
+  const Ino file = MakeFile(wide, "f", 4096);
+  ASSERT_OK(store_->Link(ctx_, root_, file, tight, "g"));
+  ASSERT_OK(store_->SetDirQuota(ctx_, tight, 16384, 10));
+  ASSERT_OK(store_->SetDirQuota(ctx_, wide, 1 << 20, 10));
+  EXPECT_CODE(store_->Truncate(ctx_, root_, file, 20000), Code::kQuota);
+  const auto id = store_->NewSliceId(ctx_);
+  EXPECT_CODE(store_->WriteSlice(ctx_, file, 0, Whole(*id, 20000), {}), Code::kQuota);
+  EXPECT_CODE(store_->CopyRange(ctx_, file, 0, file, 18000, 4096), Code::kQuota);
+  EXPECT_OK(store_->Truncate(ctx_, root_, file, 16384));
+  EXPECT_EQ(store_->GetDirQuota(ctx_, tight)->used_space, 16384);
+  EXPECT_EQ(store_->GetDirQuota(ctx_, wide)->used_space, 16384);
+  // Two names under one quota need room for both.
+  ASSERT_OK(store_->Truncate(ctx_, root_, file, 4096));
+  ASSERT_OK(store_->Link(ctx_, root_, file, tight, "h"));
+  EXPECT_CODE(store_->Truncate(ctx_, root_, file, 12000), Code::kQuota);
+  EXPECT_OK(store_->Truncate(ctx_, root_, file, 8192));
+  ExpectConsistent();
+}
+
 TEST_P(MetaStoreContract, CommitsPackedFiles) {
   DeletedSlices deleted;
   store_->SetSliceDeleter(deleted.Deleter());
