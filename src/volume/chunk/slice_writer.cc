@@ -176,6 +176,22 @@ Result<void> SliceWriter::Seal(const Context& ctx) {
   return {};
 }
 
+Result<void> SliceWriter::FinishUploaded(const Context& ctx) {
+  Result<void> result;
+  {
+    MutexLock lock(uploads_->mutex);
+    CHECK(sealed_ && uploads_->running == 0, "slice {} is not uploaded", id_);
+    result = uploads_->result;
+  }
+  RETURN_IF_ERROR(UploadFailedAgain(ctx));
+  return result;
+}
+
+bool SliceWriter::Uploading() const {
+  MutexLock lock(uploads_->mutex);
+  return uploads_->running > 0;
+}
+
 Result<void> SliceWriter::Finish(const Context& ctx) {
   RETURN_IF_ERROR(UploadFailedAgain(ctx));
   RETURN_IF_ERROR(Seal(ctx));

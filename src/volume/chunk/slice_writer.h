@@ -39,6 +39,11 @@ class SliceWriter {
   // other failure stays.
   Result<void> Finish(const Context& ctx);
 
+  // The same for who does not wait: nothing may be uploading. Begins to try again what had failed
+  // before it tells of it.
+  Result<void> FinishUploaded(const Context& ctx);
+  bool Uploading() const;
+
   // Whether what Finish() could not store may be stored by a later call: the store comes back, or
   // gets other keys.
   static bool MayPassLater(const Status& status) {

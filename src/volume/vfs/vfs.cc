@@ -1,13 +1,21 @@
 #include "volume/vfs/vfs.h"
 
 #include <algorithm>
+#include <atomic>
 #include <functional>
+#include <thread>
 #include <utility>
+#include <vector>
 
 #include "volume/vfs/internal/background_flusher.h"
 #include "volume/vfs/internal/open_files.h"
 
 namespace paddleop::volume {
+namespace {
+
+constexpr std::size_t kFlushThreads = 16;
+
+}  // namespace
 
 class Vfs::State {
  public:
@@ -328,7 +336,23 @@ Result<void> Vfs::FlushAll(const Context& ctx) {
   const auto keep = [&](Result<void> result) {
     if (!result && first) first = std::move(result);
   };
-  for (const auto& file : state_->files_.Files()) keep(file->writer.Flush(ctx));
+  // All uploads are on their way before the first is waited for, and few that are stuck do not hold
+  // up the commits of the others.
+  std::vector<std::shared_ptr<FileState>> files = state_->files_.Files();
+  std::erase_if(files, [](const auto& file) { return !file->writer.Dirty(); });
+  for (const auto& file : files) file->writer.StartUploads(ctx);
+  std::vector<Result<void>> flushed(files.size());
+  std::atomic<std::size_t> next = 0;
+  {
+    std::vector<std::jthread> threads;
+    for (std::size_t i = 0; i < std::min(files.size(), kFlushThreads); ++i) {
+      threads.emplace_back([&] {
+        for (std::size_t at = next++; at < files.size(); at = next++)
+          flushed[at] = files[at]->writer.Flush(ctx);
+      });
+    }
+  }
+  for (auto& result : flushed) keep(std::move(result));
   // Also what was lost before and nobody asked for yet.
   for (const auto& open : state_->files_.Handles()) {
     if (open->flags.write) keep(open->file->writer.TakeLossSince(open->losses_seen));

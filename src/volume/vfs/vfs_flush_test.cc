@@ -254,5 +254,33 @@ TEST_F(VfsTest, WhatIsLostWithTheLastHandleDoesNotComeBack) {
   EXPECT_EQ(client_->blocks->budget().used(), 0u);
 }
 
+TEST_F(VfsTest, AnUploadThatIsStuckHoldsUpNoOtherFile) {
+  for (const bool background : {true, false}) {
+    Restart({.flush_idle = background ? 10ms : 60s, .flush_age = background ? 10ms : 60s});
+    const std::string prefix = background ? "b" : "a";
+    uploads_->HoldNextPut();
+    const auto stuck = MustCreate(prefix + "-stuck");
+    ASSERT_OK(vfs().Write(kCtx, stuck.handle, 0, AsBytes(std::string(kBlock, 'x'))));
+    const auto file = MustCreate(prefix + "-other");
+    ASSERT_OK(vfs().Write(kCtx, file.handle, 0, AsBytes("data")));
+    std::jthread flusher([&] {
+      if (!background) {
+        EXPECT_OK(vfs().FlushAll(kCtx));
+      }
+    });
+    const auto stored = [&](const OpenedFile& which) {
+      return vfs().meta().GetAttr(kCtx, which.entry.ino)->length;
+    };
+    const auto end = std::chrono::steady_clock::now() + 20s;
+    while (stored(file) == 0 && std::chrono::steady_clock::now() < end) std::this_thread::yield();
+    EXPECT_EQ(stored(file), 4u);
+    EXPECT_EQ(stored(stuck), 0u);
+    uploads_->HoldPuts(false);
+    flusher.join();
+    for (const Handle handle : {stuck.handle, file.handle}) ASSERT_OK(vfs().Release(kCtx, handle));
+    EXPECT_EQ(stored(stuck), kBlock);
+  }
+}
+
 }  // namespace
 }  // namespace paddleop::volume::testing

@@ -32,7 +32,8 @@ bool BackgroundFlusher::FlushOld(const Context& ctx) {
       dirty = true;
       continue;
     }
-    // A writer may wait for buffers that files after this one hold: nobody waits for it here.
+    // A writer may wait for buffers that files after this one hold, and an upload may be stuck:
+    // nobody waits for them here. What is on its way is committed by a later round.
     const std::uint64_t losses = file->writer.losses();
     auto flushed = file->writer.FlushIdle(ctx.WithTimeout(options_.io_timeout));
     dirty = dirty || file->writer.Dirty();

@@ -232,10 +232,12 @@ FileWriter::Slices FileWriter::SealIdle(const Context& ctx, const Slices& slices
   return in_turn;
 }
 
-Result<void> FileWriter::StoreOne(const Context& ctx, Pending& pending, bool& keep) {
+Result<void> FileWriter::StoreOne(const Context& ctx, Pending& pending, Wait wait, bool& keep) {
   keep = false;
   if (pending.writer.size() == 0) return {};
-  if (auto finished = pending.writer.Finish(ctx); !finished) {
+  auto finished =
+      wait == Wait::kYes ? pending.writer.Finish(ctx) : pending.writer.FinishUploaded(ctx);
+  if (!finished) {
     keep = SliceWriter::MayPassLater(finished.error());
     return finished;
   }
@@ -246,12 +248,16 @@ Result<void> FileWriter::StoreOne(const Context& ctx, Pending& pending, bool& ke
   return Commit(ctx, pending);
 }
 
-Result<void> FileWriter::Store(const Context& ctx, const Slices& todo) {
+Result<void> FileWriter::Store(const Context& ctx, const Slices& todo, Wait wait) {
   Result<void> first;
   for (const auto& pending : todo) {
     RETURN_IF_ERROR(WaitForWriter(ctx, *pending));
+    if (wait == Wait::kNo) {
+      RETURN_IF_ERROR(pending->writer.Seal(ctx));
+      if (pending->writer.Uploading()) return first;
+    }
     bool keep = false;
-    auto stored = StoreOne(ctx, *pending, keep);
+    auto stored = StoreOne(ctx, *pending, wait, keep);
     // Whose time is up is not who wrote: the next flush goes on from here.
     if (auto in_time = ctx.Check(); !stored && !in_time) return ctx.Stopped() ? in_time : stored;
     // Nor does what comes after it get in before it.
@@ -297,16 +303,22 @@ Result<void> FileWriter::Flush(const Context& ctx) {
   RETURN_IF_ERROR(TakeTurn(ctx));
   const Slices all = Freeze();
   SealIdle(ctx, all);  // all uploads start before the first is waited for
-  auto stored = Store(ctx, all);
+  auto stored = Store(ctx, all, Wait::kYes);
   EndTurn();
   return stored;
 }
 
 Result<void> FileWriter::FlushIdle(const Context& ctx) {
   if (!TryTakeTurn()) return {};  // it may wait for a writer
-  auto stored = Store(ctx, SealIdle(ctx, Freeze()));
+  auto stored = Store(ctx, SealIdle(ctx, Freeze()), Wait::kNo);
   EndTurn();
   return stored;
+}
+
+void FileWriter::StartUploads(const Context& ctx) {
+  if (!TryTakeTurn()) return;
+  SealIdle(ctx, Freeze());
+  EndTurn();
 }
 
 Result<void> FileWriter::ChangeInVolume(const Context& ctx,

@@ -45,9 +45,12 @@ class FileWriter {
   // elsewhere commits no more of it.
   void Abandon();
 
-  // The same without waiting for writers, nor for another flush: what is being written stays, and
-  // so do the commits of what was begun after it, but all buffers that can come free do.
+  // The same without waiting for writers, uploads, nor for another flush: what is being written or
+  // on its way stays, and so do the commits of what was begun after it, but all that can leave
+  // does. Somebody who has many files to flush is not held up by one.
   Result<void> FlushIdle(const Context& ctx);
+  // Hands over what nobody is writing to, so that it is on its way when Flush comes.
+  void StartUploads(const Context& ctx);
 
   // The slices that were lost so far.
   std::uint64_t losses() const;
@@ -101,10 +104,12 @@ class FileWriter {
   // Hands over what nobody is writing to. Returns those that can be committed without waiting for a
   // writer: the ones before the first that is being written to.
   Slices SealIdle(const Context& ctx, const Slices& slices);
-  // Waits for the writers and uploads of these slices and commits them in turn.
-  Result<void> Store(const Context& ctx, const Slices& todo);
+  // Waits for the writers and uploads of these slices, or stops at the first that it would have to
+  // wait for, and commits them in turn.
+  enum class Wait { kNo, kYes };
+  Result<void> Store(const Context& ctx, const Slices& todo, Wait wait);
   // `keep` says whether a later call may succeed where this one failed.
-  Result<void> StoreOne(const Context& ctx, Pending& pending, bool& keep);
+  Result<void> StoreOne(const Context& ctx, Pending& pending, Wait wait, bool& keep);
 
   MetaStore& meta_;
   BlockStore& blocks_;

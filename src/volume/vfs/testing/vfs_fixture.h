@@ -36,15 +36,23 @@ class SwitchedStore final : public object::ForwardingStore {
   void HoldPuts(bool hold) {
     MutexLock lock(mutex_);
     hold_ = hold;
+    only_.clear();
     changed_.notify_all();
+  }
+  // Holds the next upload, and no other.
+  void HoldNextPut() {
+    MutexLock lock(mutex_);
+    hold_ = hold_next_ = true;
   }
   Result<void> Put(const Context& ctx, std::string_view key, std::span<const std::byte> data,
                    const object::PutOptions& options) override {
     {
       MutexLock lock(mutex_);
       if (refuse_) return Fail(*refuse_, "{}: refused", key);
-      if (!changed_.wait_until(lock, ctx.stop(), ctx.deadline(),
-                               [this]() REQUIRES(mutex_) { return !hold_; }))
+      if (std::exchange(hold_next_, false)) only_ = key;
+      if (!changed_.wait_until(lock, ctx.stop(), ctx.deadline(), [&]() REQUIRES(mutex_) {
+            return !hold_ || (!only_.empty() && only_ != key);
+          }))
         return Fail(Code::kDeadline, "{}: held", key);
     }
     return ForwardingStore::Put(ctx, key, data, options);
@@ -55,6 +63,8 @@ class SwitchedStore final : public object::ForwardingStore {
   CondVar changed_;
   std::optional<Code> refuse_ GUARDED_BY(mutex_);
   bool hold_ GUARDED_BY(mutex_) = false;
+  bool hold_next_ GUARDED_BY(mutex_) = false;
+  std::string only_ GUARDED_BY(mutex_);  // what is held; everything if empty
 };
 
 // One client of a volume whose metadata is a SQLite file and whose objects are in memory.
