@@ -45,7 +45,7 @@ fuse_lowlevel_ops MakeOperations() {
 }  // namespace
 
 bool KnownVersions::Unchanged(volume::Ino ino, const volume::Attr& attr) {
-  const Version now{.mtime = attr.mtime, .length = attr.length};
+  const Version now{.mtime = attr.mtime, .ctime = attr.ctime, .length = attr.length};
   MutexLock lock(mutex_);
   if (versions_.size() >= kMax) versions_.clear();
   const auto [at, fresh] = versions_.try_emplace(ino, now);

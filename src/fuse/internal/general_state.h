@@ -24,6 +24,7 @@ class KnownVersions {
  private:
   struct Version {
     volume::Timestamp mtime;
+    volume::Timestamp ctime;  // programs may set the other one back
     std::uint64_t length = 0;
     bool operator==(const Version&) const = default;
   };

@@ -66,8 +66,9 @@ class Vfs::State {
     file.writer.LearnLength(attr.length, version);
     MutexLock lock(file.mutex);
     file.attr_read = std::chrono::steady_clock::now();
-    if (file.mtime == attr.mtime) return;
+    if (file.mtime == attr.mtime && file.ctime == attr.ctime) return;
     file.mtime = attr.mtime;
+    file.ctime = attr.ctime;
     file.views.Clear();
   }
 

@@ -60,6 +60,28 @@ TEST_F(VfsTest, AnotherClientSeesAFileOnceItIsClosed) {
   ASSERT_OK(vfs().Release(kCtx, ours->handle));
 }
 
+TEST_F(VfsTest, ARewriteThatSetsTheTimeBackIsSeen) {
+  Client other(url_, objects_);
+  other.Start({});
+  const Timestamp past{.seconds = 1'600'000'000, .nanos = 7};
+  const auto ours = MustCreate("same");
+  ASSERT_OK(vfs().Write(kCtx, ours.handle, 0, AsBytes("one")));
+  ASSERT_OK(vfs().SetAttr(kCtx, {}, ours.entry.ino, {.mtime = past}));
+  const auto before = vfs().Open(kCtx, {}, ours.entry.ino, {.read = true});
+  ASSERT_OK(before);
+  EXPECT_EQ(ReadAll(vfs(), before->handle), "one");
+  const auto theirs = other.vfs->Open(kCtx, {}, ours.entry.ino, {.read = true, .write = true});
+  ASSERT_OK(theirs);
+  ASSERT_OK(other.vfs->Write(kCtx, theirs->handle, 0, AsBytes("two")));
+  ASSERT_OK(other.vfs->SetAttr(kCtx, {}, ours.entry.ino, {.mtime = past}));
+  ASSERT_OK(other.vfs->Release(kCtx, theirs->handle));
+  const auto again = vfs().Open(kCtx, {}, ours.entry.ino, {.read = true});
+  ASSERT_OK(again);
+  EXPECT_EQ(ReadAll(vfs(), again->handle), "two");
+  for (const Handle handle : {ours.handle, before->handle, again->handle})
+    ASSERT_OK(vfs().Release(kCtx, handle));
+}
+
 TEST_F(VfsTest, AnUnlinkedFileLivesUntilItsLastHandleCloses) {
   const auto file = MustCreate("gone");
   ASSERT_OK(vfs().Write(kCtx, file.handle, 0, AsBytes("still here")));

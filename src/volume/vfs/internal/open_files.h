@@ -26,7 +26,9 @@ struct FileState {
   FileWriter writer;
 
   Mutex mutex;
-  Timestamp mtime GUARDED_BY(mutex);  // when the views were last known to be right
+  // When the views were last known to be right. Both, since programs may set the first one back.
+  Timestamp mtime GUARDED_BY(mutex);
+  Timestamp ctime GUARDED_BY(mutex);
   std::chrono::steady_clock::time_point attr_read GUARDED_BY(mutex) =
       std::chrono::steady_clock::now();
 };
