@@ -74,14 +74,20 @@ bool SliceWriter::CanWrite(std::uint64_t offset, std::uint64_t size) const {
   return !sealed_ && offset >= first_open && offset <= size_ && offset + size <= kMaxSliceSize;
 }
 
+bool SliceWriter::HoldsBuffers() const {
+  if (std::ranges::any_of(open_, [](const auto& open) { return !open->buffer.bytes().empty(); }))
+    return true;
+  // Who waits for a buffer while these fail would keep them from being tried again.
+  MutexLock lock(uploads_->mutex);
+  return uploads_->running > 0 || !uploads_->failed.empty();
+}
+
 Result<bool> SliceWriter::MakeRoom(const Context& ctx, Block& block, std::size_t size) {
   const std::size_t has = block.buffer.bytes().size();
   const std::size_t wanted =
       block.CapacityFor(size, blocks_.options().layout.block_size, uploaded_ > 0);
   if (wanted > has) {
-    const bool holds_some =
-        std::ranges::any_of(open_, [](const auto& open) { return !open->buffer.bytes().empty(); });
-    if (holds_some) {
+    if (HoldsBuffers()) {
       ASSIGN_OR_RETURN(const bool got,
                        blocks_.budget().ExtendUnlessStuck(ctx, block.lease, wanted - has));
       if (!got) return false;

@@ -59,6 +59,8 @@ class SliceWriter {
   struct FailedBlock;
   struct Uploads;
 
+  // Whether buffers of this slice are in use, be they still open, under way or to be tried again.
+  bool HoldsBuffers() const;
   // False if there is no room and waiting for it would not end.
   Result<bool> MakeRoom(const Context& ctx, Block& block, std::size_t size);
   Result<void> Upload(const Context& ctx, std::uint32_t index);

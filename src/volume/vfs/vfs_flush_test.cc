@@ -234,6 +234,24 @@ TEST_F(VfsTest, TheBackgroundStoresWhatItCouldNotStoreBefore) {
   EXPECT_OK(vfs().Release(kCtx, file.handle)) << "nothing was lost";
 }
 
+TEST_F(VfsTest, AWriterWithoutBuffersGoesOnWhenTheStoreIsBack) {
+  Restart({.flush_idle = 10ms, .flush_age = 10ms});
+  const auto file = MustCreate("f");
+  uploads_->RefusePuts(Code::kUnavailable);
+  const std::string content(6 << 20, 'x');  // the buffers are 4 MiB
+  std::jthread writer(
+      [&] { EXPECT_OK(vfs().Write(kCtx.WithTimeout(20s), file.handle, 0, AsBytes(content))); });
+  const auto end = std::chrono::steady_clock::now() + 20s;
+  while (client_->blocks->budget().used() < 4 << 20 && std::chrono::steady_clock::now() < end)
+    std::this_thread::yield();
+  while (objects_.calls(Op::kPut) < 100 && std::chrono::steady_clock::now() < end)
+    std::this_thread::yield();
+  uploads_->RefusePuts({});
+  writer.join();
+  EXPECT_EQ(ReadAll(vfs(), file.handle), content);
+  ASSERT_OK(vfs().Release(kCtx, file.handle));
+}
+
 TEST_F(VfsTest, WhatIsLostWithTheLastHandleDoesNotComeBack) {
   const auto file = MustCreate("f");
   const auto second = vfs().Open(kCtx, {}, file.entry.ino, {.read = false, .write = true});

@@ -323,7 +323,7 @@ void FileWriter::StartUploads(const Context& ctx) {
 
 Result<void> FileWriter::ChangeInVolume(const Context& ctx,
                                         const std::function<Result<std::uint64_t>()>& change) {
-  // Twice, because the writer that is let out here may be waiting for buffers of this file.
+  // Twice: the first lets out a writer that waits for buffers of this file.
   RETURN_IF_ERROR(Flush(ctx));
   MutexLock writing(write_mutex_);
   RETURN_IF_ERROR(Flush(ctx));
