@@ -208,8 +208,9 @@ bool CacheDir::MakeRoom(const Context& ctx, std::uint64_t bytes) {
   }
   if (need == 0 && files == 0) return true;
   if (need > used && bytes > 0) return false;
-  // A little more than asked, so that the next block need not wait again.
-  return Evict(ctx, need, files, directory_.capacity / 20) || Admits(bytes);
+  // A little more than asked, so that the next block need not wait again: of what is here, since the
+  // capacity may be many times what the disk can hold.
+  return Evict(ctx, need, files, std::min(directory_.capacity, used) / 20) || Admits(bytes);
 }
 
 Result<CacheDir::Totals> CacheDir::CountFiles(const Context& ctx) const {
