@@ -16,6 +16,7 @@ namespace paddleop::volume {
 namespace {
 
 namespace fs = std::filesystem;
+using ::testing::Contains;
 using testing::DiskCacheTest;
 using ::testing::HasSubstr;
 using testing::kUuid;
@@ -28,6 +29,14 @@ class DiskCacheFault : public DiskCacheTest {
     ASSERT_OK(fd);
     ASSERT_EQ(::pwrite(fd->get(), bytes.data(), bytes.size(), offset),
               static_cast<ssize_t>(bytes.size()));
+  }
+  // Reading the open file of the block ends with EIO from now on.
+  static void MakeUnreadable(DiskCache& cache, const BlockId& block) {
+    const auto file = cache.Find(block);
+    ASSERT_NE(file, nullptr);
+    const UniqueFd memory(::open("/proc/self/mem", O_RDONLY | O_CLOEXEC));
+    ASSERT_GE(::dup3(memory.get(), file->fd(), O_CLOEXEC),
+              0);  // nothing is mapped at its beginning
   }
   double Metric(const std::string& name) {
     const std::string text = metrics_.Serialize();
@@ -55,6 +64,31 @@ TEST_F(DiskCacheFault, ADamagedFileIsAWarningAMetricAndAMiss) {
   EXPECT_THAT(warnings_, SizeIs(2));
   EXPECT_THAT(warnings_[0], HasSubstr(PathOf(Block(1))));
   EXPECT_EQ(Metric("paddleop_cache_corrupt_total"), 2);
+}
+
+// One bad sector costs the block that lies on it, and that only until it is fetched again.
+TEST_F(DiskCacheFault, AFileThatCannotBeReadIsReplacedAndTheDiskStaysInUse) {
+  auto cache = Open();
+  for (int i = 1; i <= 5; ++i) {
+    ASSERT_TRUE(Put(*cache, Block(1)));
+    ASSERT_TRUE(Holds(*cache, Block(1)));
+    MakeUnreadable(*cache, Block(1));
+    EXPECT_EQ(Read(*cache, Block(1), 0, 100), "miss");
+    EXPECT_FALSE(fs::exists(PathOf(Block(1)))) << "the next one lies elsewhere on the disk";
+    EXPECT_TRUE(cache->Status()[0].usable);
+    EXPECT_EQ(Metric("paddleop_cache_disk_errors_total"), i);
+  }
+  EXPECT_EQ(cache->Usage().blocks, 0u);
+  EXPECT_THAT(warnings_, Contains(HasSubstr(PathOf(Block(1)))));
+  EXPECT_EQ(Metric("paddleop_cache_corrupt_total"), 5);
+  // Different files: it is the disk.
+  for (std::uint64_t i = 2; i <= 3; ++i) {
+    EXPECT_TRUE(cache->Status()[0].usable);
+    ASSERT_TRUE(Put(*cache, Block(i)));
+    MakeUnreadable(*cache, Block(i));
+    EXPECT_EQ(Read(*cache, Block(i), 0, 100), "miss");
+  }
+  EXPECT_FALSE(cache->Status()[0].usable);
 }
 
 // A container that is killed and started again has the same process number as before.

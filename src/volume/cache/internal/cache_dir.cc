@@ -202,7 +202,7 @@ std::shared_ptr<OpenBlock> CacheDir::OpenWhole(const BlockId& block) {
   }
   struct stat info{};
   if (!fd.valid() || ::fstat(fd.get(), &info) != 0) {
-    if (errno != ENOENT) Failed("open", path, errno);
+    if (errno != ENOENT) Unreadable("open", block, false, errno);
     return nullptr;
   }
   // What wrote the file, or another reader, may have left a second copy in memory.
@@ -229,7 +229,7 @@ std::shared_ptr<OpenBlock> CacheDir::OpenWhole(const BlockId& block) {
       std::move(fd), direct, block, stored, std::move(fine), env_.options.checksum,
       std::move(verified),
       [this](const BlockId& damaged, const std::string& why) { Damaged(damaged, false, why); },
-      [this, path](int error) { Failed("read", path, error); });
+      [this, block](int error) { Unreadable("read", block, false, error); });
 }
 
 std::shared_ptr<PartFile> CacheDir::OpenPart(const BlockId& block) {
@@ -385,6 +385,14 @@ void CacheDir::Damaged(const BlockId& block, bool part, const std::string& why) 
                   {{"path", part ? PartPath(block) : WholePath(block)},
                    {"error", removed.error().message()}});
   }
+}
+
+void CacheDir::Unreadable(std::string_view what, const BlockId& block, bool part, int error) {
+  const std::string path = part ? PartPath(block) : WholePath(block);
+  if (!IsMediumError(error)) return Failed(what, path, error);
+  Failed(what, path, error, Blame::kFile);
+  // On a disk that still works, another file in its place will be elsewhere on it.
+  if (usable()) Damaged(block, part, ErrnoStatus(error, "it cannot be read").message());
 }
 
 }  // namespace paddleop::volume::cache

@@ -75,6 +75,9 @@ class CacheDir {
                         std::span<const std::byte> data);
   // A damaged file: logged, counted, removed with its pins.
   void Damaged(const BlockId& block, bool part, const std::string& why);
+  // Opening or reading a block's file failed with this errno. If that may be the file's own
+  // trouble, it is removed like a damaged one, so that a good one can take its place.
+  void Unreadable(std::string_view what, const BlockId& block, bool part, int error);
 
   // -- Pins and removal (pins.cc) --
 
@@ -96,8 +99,11 @@ class CacheDir {
   Result<void> Recount(const Context& ctx);
   // One round: health, counters, free space, capacity.
   void Upkeep(const Context& ctx);
-  // An operation failed with this errno; may take the directory out.
-  void Failed(std::string_view what, const std::string& path, int error);
+  // An operation failed with this errno; may take the directory out. What may be one file's own
+  // trouble counts once for that file, so that a bad sector does not cost the whole disk.
+  enum class Blame { kDisk, kFile };
+  void Failed(std::string_view what, const std::string& path, int error,
+              Blame blame = Blame::kDisk);
   // Why nothing of this size is admitted now: kNoSpace, or kUnavailable if the disk does not
   // answer.
   Result<void> Admits(std::uint64_t bytes) const;
@@ -173,7 +179,11 @@ class CacheDir {
   std::vector<std::unique_ptr<SharedCounters>> all_counters_ GUARDED_BY(state_mutex_);
   std::string id_ GUARDED_BY(state_mutex_);
   std::string problem_ GUARDED_BY(state_mutex_);
-  std::deque<std::chrono::steady_clock::time_point> io_errors_ GUARDED_BY(state_mutex_);
+  struct IoError {
+    std::chrono::steady_clock::time_point at;
+    std::string path;  // of the file to blame; empty: the disk
+  };
+  std::deque<IoError> io_errors_ GUARDED_BY(state_mutex_);  // of the last minute
   std::chrono::steady_clock::time_point full_until_ GUARDED_BY(state_mutex_);
   std::chrono::steady_clock::time_point recount_at_ GUARDED_BY(state_mutex_);
   std::chrono::steady_clock::time_point probe_at_ GUARDED_BY(state_mutex_);

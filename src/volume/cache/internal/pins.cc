@@ -154,7 +154,11 @@ std::optional<std::uint64_t> CacheDir::RemoveFile(const std::string& path, const
   struct stat info{};
   if (::stat(path.c_str(), &info) != 0) info = {};
   for (const std::string& plan : plans) ::unlink(PinPath(plan, block, part).c_str());
-  if (::unlink(path.c_str()) != 0) return std::nullopt;
+  if (::unlink(path.c_str()) != 0) {
+    // What cannot be read and not be removed either is the disk's trouble.
+    if (IsMediumError(errno) || errno == EROFS) Failed("remove", path, errno);
+    return std::nullopt;
+  }
   const std::uint64_t bytes = ChargedBytes(info, part);
   const auto counters = this->counters();
   auto& page = *counters;

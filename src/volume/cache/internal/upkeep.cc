@@ -80,7 +80,7 @@ void CacheDir::TakeOut(const std::string& problem) {
                 {{"path", directory_.path}, {"why", problem}});
 }
 
-void CacheDir::Failed(std::string_view what, const std::string& path, int error) {
+void CacheDir::Failed(std::string_view what, const std::string& path, int error, Blame blame) {
   env_.metrics.errors.Increment();
   const std::string message = ErrnoStatus(error, fmt::format("{} {}", what, path)).message();
   const auto now = env_.options.clock->Now();
@@ -93,10 +93,13 @@ void CacheDir::Failed(std::string_view what, const std::string& path, int error)
     } else if (error == EMFILE || error == ENFILE || error == ENOMEM) {
       // This process's trouble, not the disk's.
     } else {
-      io_errors_.push_back(now);
-      while (!io_errors_.empty() && now - io_errors_.front() > kErrorWindow) io_errors_.pop_front();
+      const bool of_file = blame == Blame::kFile;
+      std::erase_if(io_errors_, [&](const IoError& known) {
+        return now - known.at > kErrorWindow || (of_file && known.path == path);
+      });
+      io_errors_.push_back({.at = now, .path = of_file ? path : ""});
       // Names can vanish while somebody clears the directory; that alone is no failure.
-      leave = (error != EIO && error != ENOENT) || io_errors_.size() >= kErrorsToLeave;
+      leave = (!of_file && error != EIO && error != ENOENT) || io_errors_.size() >= kErrorsToLeave;
     }
   }
   if (leave) return TakeOut(message);
@@ -208,8 +211,8 @@ bool CacheDir::MakeRoom(const Context& ctx, std::uint64_t bytes) {
   }
   if (need == 0 && files == 0) return true;
   if (need > used && bytes > 0) return false;
-  // A little more than asked, so that the next block need not wait again: of what is here, since the
-  // capacity may be many times what the disk can hold.
+  // A little more than asked, so that the next block need not wait again: of what is here, since
+  // the capacity may be many times what the disk can hold.
   return Evict(ctx, need, files, std::min(directory_.capacity, used) / 20) || Admits(bytes);
 }
 

@@ -74,6 +74,8 @@ void RemoveEmptyFolders(const std::string& folder) {
   ::rmdir(folder.c_str());
 }
 
+bool IsMediumError(int error) { return error == EIO || error == EUCLEAN || error == EBADMSG; }
+
 std::uint64_t ChargeOf(std::uint32_t length) {
   const std::uint64_t pieces = (length + kCacheChecksumSpan - 1) / kCacheChecksumSpan;
   return (length + 4 * pieces + 4095) / 4096 * 4096;
