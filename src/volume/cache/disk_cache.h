@@ -34,6 +34,8 @@ struct DiskCacheOptions {
   // How often a walk corrects the counters for what the official client added and removed. Zero:
   // never, and no upkeep thread at all (for commands that only look).
   std::chrono::seconds recount_interval{3600};
+  // How long anybody waits for another process that changes names in a directory.
+  std::chrono::milliseconds lock_patience{10'000};
   Clock* clock = &Clock::System();
 
   Result<void> Validate() const;

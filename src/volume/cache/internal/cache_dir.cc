@@ -166,7 +166,8 @@ Result<void> CacheDir::Attach() {
   }
   {
     MutexLock lock(lock_mutex_);
-    lock_file_ = std::move(lock_file);
+    lock_file_ = std::make_shared<const UniqueFd>(std::move(lock_file));
+    locked_at_.reset();
   }
   {
     MutexLock lock(state_mutex_);
@@ -316,6 +317,7 @@ Result<void> CacheDir::PutWhole(const BlockId& block, std::span<const std::byte>
     return Fail(Code::kUnavailable, "cache directory {} is out of use", directory_.path);
   if (plain.size() != block.length) return Fail(Code::kInternal, "block of {} bytes", plain.size());
   if (HasWhole(block)) return {};
+  if (LockedOut()) return Fail(Code::kUnavailable, "{} is locked for too long", root_);
   const std::uint64_t bytes = ChargeOf(block.length);
   if (auto admits = Admits(bytes); !admits)
     return std::unexpected(admits.error().Wrap(directory_.path));

@@ -48,8 +48,8 @@ struct DirEnvironment {
   std::function<void()> attached;
 };
 
-// Thread-safe. Lock order: evict_mutex_, then lock_mutex_ (with the directory's file lock), then
-// state_mutex_.
+// Thread-safe. Lock order: evict_mutex_, then a Turn (which has the directory's file lock), then
+// lock_mutex_ or state_mutex_, which are held for no system call that could wait.
 class CacheDir {
  public:
   CacheDir(CacheDirectory directory, const DirEnvironment& env);
@@ -115,7 +115,6 @@ class CacheDir {
   SharedCounters* counters() const { return counters_.load(std::memory_order_acquire); }
 
  private:
-  // Holds .samplefs.lock against other processes and lock_mutex_ against our own threads.
   class Turn;
   struct Space {
     std::uint64_t total = 0;
@@ -151,6 +150,8 @@ class CacheDir {
     std::int64_t blocks = 0, bytes = 0, pinned = 0, parts = 0, part_bytes = 0;
   };
   Result<Totals> CountFiles(const Context& ctx) const;
+  static Totals Counted(const SharedCounters& page);
+  void Accept(SharedCounters& page, const Totals& seen);
   // A process that was killed inside a change has left the counters wrong.
   bool SomebodyDied();
   bool Probe();
@@ -171,8 +172,15 @@ class CacheDir {
   std::chrono::steady_clock::time_point fruitless_ GUARDED_BY(evict_mutex_);
   std::atomic<bool> tried_ = false;  // in vain, at fruitless_
 
+  // True for some seconds after the file lock was not to be had: whoever can do without it should.
+  bool LockedOut() const EXCLUDES(lock_mutex_);
+
   mutable Mutex lock_mutex_;
-  UniqueFd lock_file_ GUARDED_BY(lock_mutex_);
+  CondVar turn_ended_;
+  bool turn_taken_ GUARDED_BY(lock_mutex_) = false;  // by one of our threads
+  std::shared_ptr<const UniqueFd> lock_file_ GUARDED_BY(lock_mutex_);
+  // When the file lock was last not to be had; unset once it was.
+  std::optional<std::chrono::steady_clock::time_point> locked_at_ GUARDED_BY(lock_mutex_);
 
   mutable Mutex state_mutex_;
   // One for each time the directory was replaced under us; readers may still count in an old one.
@@ -189,17 +197,25 @@ class CacheDir {
   std::chrono::steady_clock::time_point probe_at_ GUARDED_BY(state_mutex_);
 };
 
-class SCOPED_CAPABILITY CacheDir::Turn {
+// Holds .samplefs.lock against other processes, and keeps our own threads one after the other. A
+// process that was stopped while it had the lock must not stop us, too: the wait is bounded, and
+// after one that was in vain nobody waits for long until the lock was had again.
+class CacheDir::Turn {
  public:
-  explicit Turn(CacheDir& dir) ACQUIRE(dir.lock_mutex_);
-  ~Turn() RELEASE();
+  explicit Turn(CacheDir& dir);
+  ~Turn();
   Turn(const Turn&) = delete;
   Turn& operator=(const Turn&) = delete;
   // False if another process holds the lock for too long, or the file cannot be opened.
   bool held() const { return held_; }
 
  private:
+  bool Queue(std::chrono::steady_clock::time_point deadline);
+  bool LockFile(std::chrono::steady_clock::time_point deadline);
+
   CacheDir& dir_;
+  std::shared_ptr<const UniqueFd> file_;  // stays open even if the directory is attached anew
+  bool taken_ = false;
   bool held_ = false;
 };
 

@@ -1,7 +1,6 @@
 // Pins of a cache directory, and removing blocks with them.
 #include <dirent.h>
 #include <fcntl.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -32,26 +31,6 @@ namespace {
 std::string Parent(const std::string& path) { return path.substr(0, path.rfind('/')); }
 
 }  // namespace
-
-CacheDir::Turn::Turn(CacheDir& dir) : dir_(dir) {
-  dir_.lock_mutex_.lock();
-  // Never held across more than a batch of removals: whoever has it for longer is stopped or stuck,
-  // and must not make us so.
-  const Context patience = Context::Background().WithTimeout(std::chrono::seconds(10));
-  for (;;) {
-    if (::flock(dir_.lock_file_.get(), LOCK_EX | LOCK_NB) == 0) {
-      held_ = true;
-      return;
-    }
-    if (errno != EWOULDBLOCK && errno != EINTR) return;
-    if (!Clock::System().SleepFor(patience, std::chrono::milliseconds(1))) return;
-  }
-}
-
-CacheDir::Turn::~Turn() {
-  if (held_) ::flock(dir_.lock_file_.get(), LOCK_UN);
-  dir_.lock_mutex_.unlock();
-}
 
 std::string CacheDir::PinPath(std::string_view plan, const BlockId& block, bool part) const {
   return fmt::format("{}/pinned/{}/{}/{}", root_, plan, part ? "part" : "raw",

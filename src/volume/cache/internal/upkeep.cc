@@ -22,6 +22,7 @@ constexpr auto kProbeInterval = std::chrono::seconds(2);
 constexpr auto kFullPause = std::chrono::seconds(5);
 constexpr auto kErrorWindow = std::chrono::seconds(60);
 constexpr std::size_t kErrorsToLeave = 3;
+constexpr auto kShortWalk = std::chrono::milliseconds(100);
 
 std::uint64_t NotNegative(const std::atomic<std::int64_t>& value) {
   return static_cast<std::uint64_t>(std::max<std::int64_t>(0, value.load()));
@@ -232,36 +233,64 @@ Result<CacheDir::Totals> CacheDir::CountFiles(const Context& ctx) const {
   return seen;
 }
 
+// What the counters say; only whole under the lock.
+CacheDir::Totals CacheDir::Counted(const SharedCounters& page) {
+  return {.blocks = page->blocks,
+          .bytes = page->bytes,
+          .pinned = page->pinned_bytes,
+          .parts = page->part_blocks,
+          .part_bytes = page->part_bytes};
+}
+
+void CacheDir::Accept(SharedCounters& page, const Totals& seen) {
+  const auto at_least_zero = [](std::int64_t value) { return std::max<std::int64_t>(0, value); };
+  page->blocks = at_least_zero(seen.blocks);
+  page->bytes = at_least_zero(seen.bytes);
+  page->pinned_bytes = at_least_zero(seen.pinned);
+  page->part_blocks = at_least_zero(seen.parts);
+  page->part_bytes = at_least_zero(seen.part_bytes);
+  page->counted = std::chrono::system_clock::to_time_t(env_.options.clock->WallNow());
+  MutexLock lock(state_mutex_);
+  recount_at_ = env_.options.clock->Now() + env_.options.recount_interval;
+}
+
+// A walk takes minutes on a large disk, so nobody waits for it. It is exact if nothing changed
+// meanwhile. Otherwise a small directory is walked again while others do wait, for no longer than
+// for any other change. In a large one, what was counted meanwhile is added: of that, the walk may
+// have seen a part already, which the next one puts right.
 Result<void> CacheDir::Recount(const Context& ctx) {
   SharedCounters* const counters = this->counters();
   if (counters == nullptr) return {};
   auto& page = *counters;
-  const auto accept = [&](const Totals& seen) {
-    page->blocks = seen.blocks;
-    page->bytes = seen.bytes;
-    page->pinned_bytes = seen.pinned;
-    page->part_blocks = seen.parts;
-    page->part_bytes = seen.part_bytes;
-    page->counted = std::chrono::system_clock::to_time_t(env_.options.clock->WallNow());
-    MutexLock lock(state_mutex_);
-    recount_at_ = env_.options.clock->Now() + env_.options.recount_interval;
-  };
-  // A walk is good if nothing changed meanwhile. Only where something always does, others wait.
-  for (int attempt = 0; attempt < 2; ++attempt) {
-    const std::uint64_t changes = page->changes;
-    if (page->in_flight != 0) continue;
-    ASSIGN_OR_RETURN(const Totals seen, CountFiles(ctx));
+  std::uint64_t changes = 0;
+  Totals before;
+  {
     Turn turn(*this);
     if (!turn.held()) return Fail(Code::kUnavailable, "{} is locked for too long", root_);
-    if (page->changes != changes) continue;
-    accept(seen);
-    return {};
+    // Changes happen under the lock: what is left is a dead process's.
+    if (page->in_flight.exchange(0) != 0) page->counted = 0;
+    changes = page->changes;
+    before = Counted(page);
   }
+  const auto begun = std::chrono::steady_clock::now();
+  ASSIGN_OR_RETURN(Totals seen, CountFiles(ctx));
+  const bool small = std::chrono::steady_clock::now() - begun < kShortWalk;
   Turn turn(*this);
   if (!turn.held()) return Fail(Code::kUnavailable, "{} is locked for too long", root_);
-  page->in_flight = 0;  // changes happen under the lock: what is left is a dead process's
-  ASSIGN_OR_RETURN(const Totals seen, CountFiles(ctx));
-  accept(seen);
+  if (page->changes != changes) {
+    std::optional<Totals> exact;
+    if (small) {
+      if (auto again = CountFiles(ctx.WithTimeout(2 * kShortWalk))) exact = *again;
+    }
+    const Totals now = Counted(page);
+    seen =
+        exact.value_or(Totals{.blocks = seen.blocks + now.blocks - before.blocks,
+                              .bytes = seen.bytes + now.bytes - before.bytes,
+                              .pinned = seen.pinned + now.pinned - before.pinned,
+                              .parts = seen.parts + now.parts - before.parts,
+                              .part_bytes = seen.part_bytes + now.part_bytes - before.part_bytes});
+  }
+  Accept(page, seen);
   return {};
 }
 

@@ -19,13 +19,13 @@ struct CloseDir {
 };
 
 Result<void> Walk(const Context& ctx, const std::string& folder, int depth, const BlockFileFn& fn) {
-  RETURN_IF_ERROR(ctx.Check());
   const std::unique_ptr<DIR, CloseDir> dir(::opendir(folder.c_str()));
   if (!dir) {
     if (errno == ENOENT) return {};
     return ErrnoFail("open directory {}", folder);
   }
   for (;;) {
+    RETURN_IF_ERROR(ctx.Check());
     errno = 0;
     const dirent* entry = ::readdir(dir.get());
     if (entry == nullptr) {
