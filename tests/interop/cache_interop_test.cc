@@ -132,6 +132,53 @@ TEST_F(CacheInterop, WhatWePinnedIsAHitForThemAndStays) {
   }
 }
 
+// Its index is made when it is mounted: what is pinned later it replaces, and then evicts as its
+// own.
+TEST_F(CacheInterop, PinsOutliveAMountThatDoesNotKnowThem) {
+  {
+    auto mount = Mount();
+    WriteFiles(mount->path(), 8);
+    std::ofstream(mount->path() + "/big", std::ios::binary) << std::string(20 << 20, 'z');
+  }
+  fs::remove_all(cache_);
+  auto mount = Mount({"--cache-size", "1"});
+  auto volume = Open();
+  auto warmup =
+      LoadWarmup(ctx_, *volume, {.paths = {"f0", "f1", "f2", "f3", "f4", "f5", "f6", "f7"}});
+  ASSERT_OK(warmup);
+  ASSERT_OK(RunWarmup(ctx_, *volume, warmup->plan, {.pin = "epoch-0"}));
+  const std::string root = cache_ + "/" + volume->setting().uuid;
+  std::vector<std::string> pins;  // and the names they belong to
+  for (const auto& entry : fs::recursive_directory_iterator(root + "/pinned/epoch-0/raw")) {
+    if (entry.is_regular_file()) pins.push_back(entry.path().string());
+  }
+  ASSERT_EQ(pins.size(), 8u);
+  const auto unpinned = [&] {
+    return std::ranges::count_if(pins, [&](const std::string& pin) {
+      std::error_code error;
+      return !fs::equivalent(pin, root + pin.substr((root + "/pinned/epoch-0").size()), error);
+    });
+  };
+  ASSERT_EQ(unpinned(), 0);
+  const auto pinned_bytes = volume->disk_cache()->Status()[0].pinned_bytes;
+  // It fetches them again.
+  for (int i = 0; i < 8; ++i)
+    EXPECT_EQ(ReadAll(mount->path() + "/f" + std::to_string(i)), Content(i));
+  ASSERT_TRUE(WaitFor([&] { return unpinned() == 8; })) << "all are replaced: " << unpinned();
+  ASSERT_OK(volume->disk_cache()->Recount(ctx_));
+  EXPECT_EQ(unpinned(), 0);
+  EXPECT_EQ(volume->disk_cache()->Status()[0].pinned_bytes, pinned_bytes);
+  // It makes room.
+  EXPECT_EQ(ReadAll(mount->path() + "/big").size(), 20u << 20);
+  ASSERT_TRUE(WaitFor([&] { return unpinned() > 0; })) << "some of them go";
+  HideStore();
+  auto fresh = Open();
+  const auto misses = fresh->disk_cache()->Traffic().misses;
+  for (int i = 0; i < 8; ++i) EXPECT_EQ(ReadOurs(*fresh, "f" + std::to_string(i)), Content(i));
+  EXPECT_EQ(fresh->disk_cache()->Traffic().misses, misses);
+  ShowStore();
+}
+
 TEST_F(CacheInterop, EachFindsTheOthersBlocksInSeveralDirectories) {
   const std::vector<std::string> paths = {dir_.File("c1"), dir_.File("c2"), dir_.File("c3")};
   const std::vector<std::string> options = {

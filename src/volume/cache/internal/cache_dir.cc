@@ -24,9 +24,6 @@ namespace {
 constexpr std::string_view kTemporary = "/.samplefs.tmp";
 constexpr std::string_view kCounters = "/.samplefs.counters";
 
-// Folders get the execute bit where files have the read bit, as the official client does it.
-mode_t FolderMode(mode_t file_mode) { return file_mode | ((file_mode & 0444) >> 2); }
-
 std::string Parent(const std::string& path) { return path.substr(0, path.rfind('/')); }
 
 // Moves without replacing: what is there already may be pinned. 1: something was there.
@@ -146,7 +143,7 @@ Result<void> CacheDir::Attach() {
     return Fail(Code::kInvalid, "{} is itself the cache of a volume; give the directory above it",
                 directory_.path);
   }
-  const mode_t mode = FolderMode(env_.options.file_mode);
+  const mode_t mode = folder_mode();
   RETURN_IF_ERROR(MakeDirectories(root_ + "/raw", mode));
   RETURN_IF_ERROR(MakeDirectories(root_ + std::string(kTemporary), mode));
   ASSIGN_OR_RETURN(std::string id, DirectoryId(root_));
@@ -180,6 +177,7 @@ Result<void> CacheDir::Attach() {
     io_errors_.clear();
     recount_at_ = env_.options.clock->Now() + env_.options.recount_interval;
   }
+  ListPlans();
   if (!usable_.exchange(true)) env_.metrics.out.Add(-1);
   env_.attached();
   return {};
@@ -197,6 +195,10 @@ std::shared_ptr<OpenBlock> CacheDir::OpenWhole(const BlockId& block) {
   // Without waiting, should it be a pipe; it means nothing for a file.
   const int flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK;
   UniqueFd fd(::open(path.c_str(), flags | (direct ? O_DIRECT : 0)));
+  if (!fd.valid() && errno == ENOENT) {
+    if (!FindPinned(block)) return nullptr;
+    fd = UniqueFd(::open(path.c_str(), flags | (direct ? O_DIRECT : 0)));
+  }
   if (!fd.valid() && direct && errno == EINVAL) {  // tmpfs has no page cache to bypass
     direct = false;
     fd = UniqueFd(::open(path.c_str(), flags));
@@ -243,10 +245,15 @@ std::shared_ptr<PartFile> CacheDir::OpenPart(const BlockId& block) {
   return file;
 }
 
-bool CacheDir::HasWhole(const BlockId& block) const {
+bool CacheDir::HasWhole(const BlockId& block) {
+  if (!usable()) return false;
+  const std::string path = WholePath(block);
   struct stat info{};
-  return usable() && ::stat(WholePath(block).c_str(), &info) == 0 &&
-         static_cast<std::uint64_t>(info.st_size) >= block.length;
+  if (::stat(path.c_str(), &info) != 0 &&
+      (errno != ENOENT || !FindPinned(block) || ::stat(path.c_str(), &info) != 0)) {
+    return false;
+  }
+  return static_cast<std::uint64_t>(info.st_size) >= block.length;
 }
 
 bool CacheDir::HasPart(const BlockId& block) const {
@@ -259,7 +266,7 @@ Result<std::string> CacheDir::WriteTemporary(const BlockId& block,
   const int flags = O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC;
   UniqueFd fd(::open(path.c_str(), flags, env_.options.file_mode));
   if (!fd.valid() && errno == ENOENT) {
-    RETURN_IF_ERROR(MakeDirectories(Parent(path), FolderMode(env_.options.file_mode)));
+    RETURN_IF_ERROR(MakeDirectories(Parent(path), folder_mode()));
     fd = UniqueFd(::open(path.c_str(), flags, env_.options.file_mode));
   }
   if (!fd.valid()) {
@@ -297,7 +304,7 @@ Result<bool> CacheDir::Publish(const std::string& temporary, const BlockId& bloc
   Change change(*counters);
   int moved = RenameNew(temporary, path);
   if (moved < 0 && errno == ENOENT) {
-    RETURN_IF_ERROR(MakeDirectories(Parent(path), FolderMode(env_.options.file_mode)));
+    RETURN_IF_ERROR(MakeDirectories(Parent(path), folder_mode()));
     moved = RenameNew(temporary, path);
   }
   if (moved != 0) {
@@ -357,7 +364,7 @@ Result<void> CacheDir::WriteRange(const BlockId& block, std::uint32_t offset,
   const bool is_new = !HasPart(block);
   auto file = PartFile::Create(path, block.length, env_.options.file_mode);
   if (!file && IsNotFound(file.error())) {
-    RETURN_IF_ERROR(MakeDirectories(Parent(path), FolderMode(env_.options.file_mode)));
+    RETURN_IF_ERROR(MakeDirectories(Parent(path), folder_mode()));
     file = PartFile::Create(path, block.length, env_.options.file_mode);
   }
   if (!file) return std::unexpected(std::move(file).error());

@@ -67,7 +67,7 @@ class CacheDir {
 
   std::shared_ptr<OpenBlock> OpenWhole(const BlockId& block);
   std::shared_ptr<PartFile> OpenPart(const BlockId& block);
-  bool HasWhole(const BlockId& block) const;
+  bool HasWhole(const BlockId& block);
   bool HasPart(const BlockId& block) const;
   // kNoSpace if there is no room; the caller may Evict and try again.
   Result<void> PutWhole(const BlockId& block, std::span<const std::byte> plain);
@@ -88,6 +88,17 @@ class CacheDir {
   Result<DiskCache::Removed> Clear(const BlockId& block, std::string_view plan = {});
   Result<DiskCache::Removed> ClearAll(const Context& ctx);
   std::vector<std::string> Plans() const;
+
+  // -- Pins that the official client has taken away (mend.cc) --
+  //
+  // It looks at links only when it scans the directory. What it does not know to be pinned it
+  // replaces by a file of its own, or removes when it makes room; the pin is then a file that
+  // nobody finds.
+
+  // Gives the block its name back if a plan has pinned it; false if none has.
+  bool FindPinned(const BlockId& block);
+  // The same for all blocks, by walking; plans whose file was replaced get the new one.
+  Result<void> MendPins(const Context& ctx);
 
   // -- Upkeep (upkeep.cc) --
 
@@ -123,6 +134,11 @@ class CacheDir {
     std::uint64_t files_available = 0;
   };
 
+  // Folders get the execute bit where files have the read bit, as the official client does it.
+  mode_t folder_mode() const {
+    const mode_t mode = env_.options.file_mode;
+    return mode | ((mode & 0444) >> 2);
+  }
   // A new name among the files being written; processes of other containers have their own.
   std::string TemporaryPath(std::string_view kind);
   std::string WholePath(const BlockId& block) const;
@@ -133,8 +149,15 @@ class CacheDir {
   Result<void> WriteRange(const BlockId& block, std::uint32_t offset,
                           std::span<const std::byte> data);
   Result<void> ReplacePart(const BlockId& block);
-  Result<bool> PinFile(const std::string& path, const std::string& pin, bool part);
-  // Removes the file of a block under the lock; nullopt if there was none.
+  Result<bool> PinFile(const BlockId& block, std::string_view plan, bool part);
+  // Makes the file of a whole block and its pins one again. Under the lock.
+  void Mend(const BlockId& block);
+  // What the last listing of the plans found.
+  std::vector<std::string> KnownPlans() const EXCLUDES(state_mutex_);
+  void ListPlans() EXCLUDES(state_mutex_);
+  bool HasPin(const BlockId& block, bool part, const std::vector<std::string>& plans) const;
+  // Removes the file of a block and the pins of these plans under the lock; nullopt if there was
+  // none.
   std::optional<std::uint64_t> RemoveFile(const std::string& path, const BlockId& block, bool part,
                                           const std::vector<std::string>& plans);
   struct Victim {
@@ -187,6 +210,7 @@ class CacheDir {
   std::vector<std::unique_ptr<SharedCounters>> all_counters_ GUARDED_BY(state_mutex_);
   std::string id_ GUARDED_BY(state_mutex_);
   std::string problem_ GUARDED_BY(state_mutex_);
+  std::vector<std::string> plans_ GUARDED_BY(state_mutex_);
   struct IoError {
     std::chrono::steady_clock::time_point at;
     std::string path;  // of the file to blame; empty: the disk

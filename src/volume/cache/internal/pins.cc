@@ -48,7 +48,9 @@ std::vector<std::string> CacheDir::Plans() const {
 }
 
 // Called with the lock.
-Result<bool> CacheDir::PinFile(const std::string& path, const std::string& pin, bool part) {
+Result<bool> CacheDir::PinFile(const BlockId& block, std::string_view plan, bool part) {
+  const std::string path = part ? PartPath(block) : WholePath(block);
+  const std::string pin = PinPath(plan, block, part);
   for (int attempt = 0; attempt < 3; ++attempt) {
     if (::link(path.c_str(), pin.c_str()) == 0) {
       struct stat info{};
@@ -60,7 +62,14 @@ Result<bool> CacheDir::PinFile(const std::string& path, const std::string& pin, 
       struct stat ours{}, theirs{};
       if (::stat(path.c_str(), &theirs) != 0 || ::stat(pin.c_str(), &ours) != 0) return false;
       if (ours.st_ino == theirs.st_ino) return true;
-      ::unlink(pin.c_str());  // the pin of a file that somebody replaced
+      // The pin of a file that somebody replaced.
+      if (attempt == 2) return false;
+      if (part) {
+        ::unlink(pin.c_str());
+      } else {
+        ListPlans();  // this one among them
+        Mend(block);
+      }
       continue;
     }
     if (errno != ENOENT) break;
@@ -80,7 +89,10 @@ Result<bool> CacheDir::Pin(const BlockId& block, std::string_view plan) {
   if (!turn.held()) return Fail(Code::kUnavailable, "{} is locked for too long", root_);
   const auto counters = this->counters();
   Change change(*counters);
-  return PinFile(whole ? WholePath(block) : PartPath(block), PinPath(plan, block, !whole), !whole);
+  ASSIGN_OR_RETURN(const bool pinned, PinFile(block, plan, !whole));
+  const auto known = KnownPlans();
+  if (std::ranges::find(known, plan) == known.end()) ListPlans();
+  return pinned;
 }
 
 Result<void> CacheDir::Trim(const BlockId& block, std::span<const BlockFile::Span> keep,
@@ -120,8 +132,7 @@ Result<void> CacheDir::ReplacePart(const BlockId& block) {
   const auto plans = Plans();
   for (const std::string& plan : plans) {
     if (::access(PinPath(plan, block, true).c_str(), F_OK) != 0) continue;
-    ASSIGN_OR_RETURN([[maybe_unused]] const bool pinned,
-                     PinFile(WholePath(block), PinPath(plan, block, false), false));
+    ASSIGN_OR_RETURN([[maybe_unused]] const bool pinned, PinFile(block, plan, false));
   }
   RemoveFile(PartPath(block), block, true, plans);
   return {};
@@ -131,9 +142,16 @@ std::optional<std::uint64_t> CacheDir::RemoveFile(const std::string& path, const
                                                   bool part,
                                                   const std::vector<std::string>& plans) {
   struct stat info{};
-  if (::stat(path.c_str(), &info) != 0) info = {};
-  for (const std::string& plan : plans) ::unlink(PinPath(plan, block, part).c_str());
-  if (::unlink(path.c_str()) != 0) {
+  bool found = ::stat(path.c_str(), &info) == 0, pinned = found && info.st_nlink > 1;
+  for (const std::string& plan : plans) {
+    const std::string pin = PinPath(plan, block, part);
+    // Somebody may have taken the name, or put another file there: then the pin is all we have.
+    struct stat linked{};
+    if (::stat(pin.c_str(), &linked) != 0 || ::unlink(pin.c_str()) != 0) continue;
+    if (!found) info = linked;
+    found = pinned = true;
+  }
+  if (::unlink(path.c_str()) != 0 && (errno != ENOENT || !found)) {
     // What cannot be read and not be removed either is the disk's trouble.
     if (IsMediumError(errno) || errno == EROFS) Failed("remove", path, errno);
     return std::nullopt;
@@ -148,7 +166,7 @@ std::optional<std::uint64_t> CacheDir::RemoveFile(const std::string& path, const
     page->blocks -= 1;
   }
   page->bytes -= static_cast<std::int64_t>(bytes);
-  if (info.st_nlink > 1) page->pinned_bytes -= static_cast<std::int64_t>(bytes);
+  if (pinned) page->pinned_bytes -= static_cast<std::int64_t>(bytes);
   return bytes;
 }
 
@@ -157,7 +175,10 @@ Result<DiskCache::Removed> CacheDir::Clear(const BlockId& block, std::string_vie
   if (!usable()) return removed;
   struct stat info{};
   const std::string whole = WholePath(block), part = PartPath(block);
-  if (::lstat(whole.c_str(), &info) != 0 && ::lstat(part.c_str(), &info) != 0) return removed;
+  if (::lstat(whole.c_str(), &info) != 0 && ::lstat(part.c_str(), &info) != 0 &&
+      !HasPin(block, false, KnownPlans())) {
+    return removed;
+  }
   Turn turn(*this);
   if (!turn.held()) return Fail(Code::kUnavailable, "{} is locked for too long", root_);
   const auto counters = this->counters();
@@ -183,15 +204,16 @@ Result<DiskCache::Removed> CacheDir::Unpin(const Context& ctx, std::string_view 
   const std::string folder = fmt::format("{}/pinned/{}", root_, plan);
   const auto counters = this->counters();
   for (const bool part : {false, true}) {
-    std::vector<std::string> batch;
+    std::vector<std::pair<std::string, BlockId>> batch;
     bool locked = true;
     const auto flush = [&] {
       Turn turn(*this);
       locked = turn.held();
       if (!locked) return;
       Change change(*counters);
-      for (const std::string& pin : batch) {
+      for (const auto& [pin, block] : batch) {
         struct stat info{};
+        if (!part) Mend(block);
         if (::stat(pin.c_str(), &info) != 0 || ::unlink(pin.c_str()) != 0) continue;
         const std::uint64_t bytes = ChargedBytes(info, part);
         if (info.st_nlink == 2) (*counters)->pinned_bytes -= static_cast<std::int64_t>(bytes);
@@ -201,12 +223,11 @@ Result<DiskCache::Removed> CacheDir::Unpin(const Context& ctx, std::string_view 
       batch.clear();
     };
     // Names are collected first: removing while listing may hide some of them.
-    std::vector<std::string> pins;
+    std::vector<std::pair<std::string, BlockId>> pins;
     RETURN_IF_ERROR(WalkBlocks(ctx, folder + (part ? "/part" : "/raw"),
-                               [&](const std::string& path, const BlockId&, const struct stat&) {
-                                 pins.push_back(path);
-                               }));
-    for (std::string& pin : pins) {
+                               [&](const std::string& path, const BlockId& block,
+                                   const struct stat&) { pins.emplace_back(path, block); }));
+    for (auto& pin : pins) {
       batch.push_back(std::move(pin));
       if (batch.size() >= 256) flush();
       if (!locked) return Fail(Code::kUnavailable, "{} is locked for too long", root_);

@@ -137,11 +137,17 @@ void CacheDir::EvictBatch(std::span<const Victim> victims, DiskCache::Removed& f
   if (!turn.held()) return;
   const auto counters = this->counters();
   Change change(*counters);
+  const auto plans = KnownPlans();
   for (const Victim& victim : victims) {
     const std::string path = victim.part ? PartPath(victim.block) : WholePath(victim.block);
     struct stat info{};
     // It may have been pinned since it was listed.
     if (::stat(path.c_str(), &info) != 0 || info.st_nlink > 1) continue;
+    // Or its pin is of the file that this one replaced.
+    if (!victim.part && HasPin(victim.block, false, plans)) {
+      Mend(victim.block);
+      continue;
+    }
     if (auto bytes = RemoveFile(path, victim.block, victim.part, {})) {
       ++freed.blocks;
       freed.bytes += *bytes;
@@ -262,6 +268,7 @@ Result<void> CacheDir::Recount(const Context& ctx) {
   SharedCounters* const counters = this->counters();
   if (counters == nullptr) return {};
   auto& page = *counters;
+  RETURN_IF_ERROR(MendPins(ctx));
   std::uint64_t changes = 0;
   Totals before;
   {
@@ -333,6 +340,7 @@ void CacheDir::Upkeep(const Context& ctx) {
     // has failed.
     if (auto attached = Attach(); !attached) return TakeOut(attached.error().message());
   }
+  ListPlans();  // others may have pinned for new ones
   bool recount = counters()->needs_walk() || SomebodyDied();
   {
     MutexLock lock(state_mutex_);
