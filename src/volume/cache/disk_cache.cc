@@ -128,14 +128,14 @@ class Directories final : public DiskCache {
 
   bool ContainsRange(const BlockId& block, std::uint32_t offset, std::uint32_t size) override {
     if (Contains(block)) return true;
-    return std::ranges::any_of(PartsOf(block),
-                               [&](const auto& part) { return part->Contains(offset, size); });
+    return std::ranges::any_of(
+        PartsOf(block), [&](const auto& part) { return part->file->Contains(offset, size); });
   }
 
   std::uint64_t RangeBytes(const BlockId& block) override {
     std::uint64_t most = 0;
     if (Contains(block)) return 0;
-    for (const auto& part : PartsOf(block)) most = std::max(most, part->Present());
+    for (const auto& part : PartsOf(block)) most = std::max(most, part->file->Present());
     return most;
   }
 
@@ -250,6 +250,11 @@ class Directories final : public DiskCache {
     std::optional<cache::Ring> ring;
   };
   using Levels = std::vector<Level>;
+  // Ranges of a block, and where they lie.
+  struct Part {
+    CacheDir* dir;
+    std::shared_ptr<PartFile> file;
+  };
 
   // Called when a directory was attached.
   void Arrange() EXCLUDES(levels_mutex_) {
@@ -308,14 +313,19 @@ class Directories final : public DiskCache {
     return nullptr;
   }
 
-  std::vector<std::shared_ptr<PartFile>> PartsOf(const BlockId& block) {
-    std::vector<std::shared_ptr<PartFile>> parts;
-    if (auto known = parts_.Find(block)) parts.push_back(std::move(known));
-    if (!parts.empty() && dirs_.size() == 1) return parts;
+  std::vector<std::shared_ptr<Part>> PartsOf(const BlockId& block) {
+    std::vector<std::shared_ptr<Part>> parts;
+    auto known = parts_.Find(block);
+    if (known && !known->dir->usable()) {
+      parts_.Erase(block);
+      known = nullptr;
+    }
+    if (known) parts.push_back(known);
     for (CacheDir* dir : InOrder(block)) {
+      if (known && known->dir == dir) continue;
       if (auto file = dir->OpenPart(block)) {
-        parts_.Insert(block, file);
-        parts.push_back(std::move(file));
+        parts.push_back(std::make_shared<Part>(dir, std::move(file)));
+        parts_.Insert(block, parts.back());
       }
     }
     return parts;
@@ -323,21 +333,17 @@ class Directories final : public DiskCache {
 
   bool ReadPart(const BlockId& block, std::uint32_t offset, std::span<std::byte> out) {
     for (const auto& part : PartsOf(block)) {
-      switch (part->Read(offset, out)) {
+      switch (part->file->Read(offset, out)) {
         case PartFile::Outcome::kFound:
           return true;
         case PartFile::Outcome::kMissing:
           break;
         case PartFile::Outcome::kCorrupt:
-          for (CacheDir* dir : InOrder(block)) {
-            if (dir->HasPart(block)) {
-              dir->Damaged(block, true, "a page's checksum differs");
-              break;
-            }
-          }
+          part->dir->Damaged(block, true, "a page's checksum differs");
           break;
         case PartFile::Outcome::kError:
           parts_.Erase(block);
+          part->dir->Unreadable("read", block, true, part->file->last_error());
           break;
       }
     }
@@ -389,7 +395,7 @@ class Directories final : public DiskCache {
       return;
     }
     open_.EraseIf([](const OpenBlock&) { return true; });
-    parts_.EraseIf([](const PartFile&) { return true; });
+    parts_.EraseIf([](const Part&) { return true; });
   }
 
   cache::SharedCounters* FirstCounters() const {
@@ -410,7 +416,7 @@ class Directories final : public DiskCache {
   cache::Metrics metrics_;
   cache::VerifiedTable verified_;
   cache::OpenFiles<OpenBlock> open_;
-  cache::OpenFiles<PartFile> parts_;
+  cache::OpenFiles<Part> parts_;
   std::vector<std::unique_ptr<CacheDir>> dirs_;  // by level
   mutable Mutex levels_mutex_;
   std::shared_ptr<const Levels> levels_ GUARDED_BY(levels_mutex_);

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/mount.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -37,6 +38,16 @@ class DiskCacheFault : public DiskCacheTest {
     const UniqueFd memory(::open("/proc/self/mem", O_RDONLY | O_CLOEXEC));
     ASSERT_GE(::dup3(memory.get(), file->fd(), O_CLOEXEC),
               0);  // nothing is mapped at its beginning
+  }
+  // Our descriptors of that file.
+  static std::vector<int> OpenedAs(const std::string& path) {
+    std::vector<int> found;
+    for (const auto& entry : fs::directory_iterator("/proc/self/fd")) {
+      std::error_code error;
+      if (fs::read_symlink(entry.path(), error) == path)
+        found.push_back(std::stoi(entry.path().filename().string()));
+    }
+    return found;
   }
   double Metric(const std::string& name) {
     const std::string text = metrics_.Serialize();
@@ -142,6 +153,49 @@ TEST_F(DiskCacheFault, ADamagedRangeIsAMiss) {
   ASSERT_OK(WriteFileAtomic(PartPathOf(block), "nonsense"));
   EXPECT_EQ(Read(*cache, block, 0, 100), "miss");
   EXPECT_FALSE(fs::exists(PartPathOf(block)));
+}
+
+TEST_F(DiskCacheFault, RangesThatCannotBeReadAreAWarningAMetricAndAMiss) {
+  for (const bool direct : {false, true}) {
+    options_.direct_reads = direct;
+    auto cache = Open();
+    const BlockId block = Block(1);
+    const auto content = Content(block);
+    ASSERT_OK(cache->StoreRange(ctx_, block, 0, AsBytes(content).first(16'384), "p"));
+    EXPECT_EQ(Read(*cache, block, 0, 100), content.substr(0, 100));
+    const UniqueFd memory(::open("/proc/self/mem", O_RDONLY | O_CLOEXEC));
+    const auto open = OpenedAs(PartPathOf(block));
+    EXPECT_FALSE(open.empty());
+    for (const int fd : open) ASSERT_GE(::dup3(memory.get(), fd, O_CLOEXEC), 0);
+    const double errors = Metric("paddleop_cache_disk_errors_total");
+    warnings_.clear();
+    EXPECT_EQ(Read(*cache, block, 4096, 100), "miss");
+    EXPECT_EQ(Metric("paddleop_cache_disk_errors_total"), errors + 1);
+    EXPECT_THAT(warnings_, Contains(HasSubstr(PartPathOf(block))));
+    EXPECT_FALSE(fs::exists(PartPathOf(block))) << "it can be kept again";
+    EXPECT_TRUE(cache->Status()[0].usable);
+  }
+}
+
+TEST_F(DiskCacheFault, TroubleWithOpeningRangesIsCalledByItsName) {
+  auto cache = Open();
+  const auto content = Content(Block(1));
+  for (std::uint64_t i = 1; i <= 5; ++i)
+    ASSERT_OK(cache->StoreRange(ctx_, Block(i), 0, AsBytes(content).first(8192), "p"));
+  // A process that has too many files open has no bad disk.
+  rlimit limit{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &limit), 0);
+  const rlimit none{.rlim_cur = 3, .rlim_max = limit.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
+  for (std::uint64_t i = 1; i <= 5; ++i) EXPECT_EQ(Read(*cache, Block(i), 0, 100), "miss");
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &limit), 0);
+  EXPECT_TRUE(cache->Status()[0].usable);
+  EXPECT_EQ(Read(*cache, Block(2), 0, 100), content.substr(0, 100));
+  // Of others it says what they are.
+  fs::remove(PartPathOf(Block(1)));
+  fs::create_symlink(PartPathOf(Block(1)), PartPathOf(Block(1)));
+  EXPECT_EQ(Read(*cache, Block(1), 0, 100), "miss");
+  EXPECT_THAT(cache->Status()[0].problem, HasSubstr("symbolic link"));
 }
 
 TEST_F(DiskCacheFault, AnotherVolumesDirectoryIsRefusedWithItsPath) {

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -166,6 +167,31 @@ TEST_F(DiskCacheTest, RangesAreServedPageByPage) {
   EXPECT_TRUE(Holds(*second, block));
   EXPECT_EQ(cache->Status()[0].part_blocks, 0u) << "the whole block takes the ranges' place";
   EXPECT_GE(cache->Status()[0].pinned_bytes, 100'000u) << "and their pins";
+}
+
+// In the mode in which the readers have a cache of their own.
+TEST_F(DiskCacheTest, DirectRangesAreNotKeptInMemoryTwice) {
+  options_.direct_reads = true;
+  auto cache = Open();
+  const BlockId block = Block(9, 250'000);
+  const std::string content = Content(block);
+  ASSERT_OK(cache->StoreRange(ctx_, block, 0, AsBytes(content).first(131'072), "plan"));
+  ASSERT_OK(cache->StoreRange(ctx_, block, 245'760, AsBytes(content).subspan(245'760), "plan"));
+  for (const std::uint32_t offset : {0u, 1u, 4096u, 5000u, 126'976u}) {
+    for (const std::size_t size : {1u, 100u, 4096u})
+      EXPECT_EQ(Read(*cache, block, offset, size), content.substr(offset, size));
+  }
+  EXPECT_EQ(Read(*cache, block, 0, 131'072), content.substr(0, 131'072));
+  EXPECT_EQ(Read(*cache, block, 249'000, 1000), content.substr(249'000)) << "the short last page";
+  EXPECT_EQ(Read(*cache, block, 245'760, 4240), content.substr(245'760));
+  auto file = OpenFile(PartPathOf(block), O_RDONLY | O_DIRECT | O_CLOEXEC);
+  if (!file) return;  // not on this file system
+  void* mapped = ::mmap(nullptr, 262'144, PROT_READ, MAP_SHARED, file->get(), 0);
+  ASSERT_NE(mapped, MAP_FAILED);
+  std::vector<unsigned char> resident(250'000 / 4096);
+  ASSERT_EQ(::mincore(mapped, resident.size() * 4096, resident.data()), 0);
+  ::munmap(mapped, 262'144);
+  EXPECT_EQ(std::ranges::count_if(resident, [](unsigned char page) { return page & 1; }), 0);
 }
 
 TEST_F(DiskCacheTest, PinnedBlocksStayAndUnpinnedOnesLeaveOldestFirst) {

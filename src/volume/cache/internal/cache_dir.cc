@@ -237,12 +237,11 @@ std::shared_ptr<OpenBlock> CacheDir::OpenWhole(const BlockId& block) {
 
 std::shared_ptr<PartFile> CacheDir::OpenPart(const BlockId& block) {
   if (!usable()) return nullptr;
-  const std::string path = PartPath(block);
-  PartFile::Outcome outcome{};
-  auto file = PartFile::Open(path, block.length, outcome);
-  if (outcome == PartFile::Outcome::kCorrupt) Damaged(block, true, "it is no file of ranges");
-  if (outcome == PartFile::Outcome::kError) Failed("open", path, EIO);
-  return file;
+  auto opened = PartFile::Open(PartPath(block), block.length, env_.options.direct_reads);
+  if (opened.outcome == PartFile::Outcome::kCorrupt)
+    Damaged(block, true, "it is no file of ranges");
+  if (opened.outcome == PartFile::Outcome::kError) Unreadable("open", block, true, opened.error);
+  return opened.file;
 }
 
 bool CacheDir::HasWhole(const BlockId& block) {
@@ -341,11 +340,14 @@ Result<void> CacheDir::PutRange(const BlockId& block, std::uint32_t offset,
     return Fail(Code::kUnavailable, "cache directory {} is out of use", directory_.path);
   if (auto admits = Admits(data.size() + 2 * std::uint64_t{kPageBytes}); !admits)
     return std::unexpected(admits.error().Wrap(directory_.path));
-  auto written = WriteRange(block, offset, data);
+  std::shared_ptr<PartFile> file;
+  auto written = WriteRange(block, offset, data, file);
   if (written) {
+    // Without the lock, since this waits for the disk.
+    if (env_.options.direct_reads) file->LeaveMemory(offset, data.size());
     env_.metrics.stored.Increment(static_cast<double>(data.size()));
   } else if (written.error().code() == Code::kCorrupt) {
-    Damaged(block, true, "it is no file of ranges");
+    Damaged(block, true, written.error().message());
   } else if (written.error().code() != Code::kUnavailable) {
     Failed("write", PartPath(block), ToErrno(written.error().code()));
   }
@@ -354,7 +356,8 @@ Result<void> CacheDir::PutRange(const BlockId& block, std::uint32_t offset,
 
 // What the file grows by is counted under the lock it grows under.
 Result<void> CacheDir::WriteRange(const BlockId& block, std::uint32_t offset,
-                                  std::span<const std::byte> data) {
+                                  std::span<const std::byte> data,
+                                  std::shared_ptr<PartFile>& file) {
   const std::string path = PartPath(block);
   Turn turn(*this);
   if (!turn.held()) return Fail(Code::kUnavailable, "{} is locked for too long", root_);
@@ -362,16 +365,17 @@ Result<void> CacheDir::WriteRange(const BlockId& block, std::uint32_t offset,
   auto& page = *counters;
   Change change(*counters);
   const bool is_new = !HasPart(block);
-  auto file = PartFile::Create(path, block.length, env_.options.file_mode);
-  if (!file && IsNotFound(file.error())) {
+  auto created = PartFile::Create(path, block.length, env_.options.file_mode);
+  if (!created && IsNotFound(created.error())) {
     RETURN_IF_ERROR(MakeDirectories(Parent(path), folder_mode()));
-    file = PartFile::Create(path, block.length, env_.options.file_mode);
+    created = PartFile::Create(path, block.length, env_.options.file_mode);
   }
-  if (!file) return std::unexpected(std::move(file).error());
+  if (!created) return std::unexpected(std::move(created).error());
+  file = *std::move(created);
   struct stat before{}, after{};
-  if (::fstat((*file)->fd(), &before) != 0) return ErrnoFail("stat {}", path);
-  auto written = (*file)->Write(offset, data);
-  if (::fstat((*file)->fd(), &after) != 0) return ErrnoFail("stat {}", path);
+  if (::fstat(file->fd(), &before) != 0) return ErrnoFail("stat {}", path);
+  auto written = file->Write(offset, data);
+  if (::fstat(file->fd(), &after) != 0) return ErrnoFail("stat {}", path);
   const auto was = is_new ? 0 : static_cast<std::int64_t>(ChargedBytes(before, true));
   const auto grown = static_cast<std::int64_t>(ChargedBytes(after, true)) - was;
   if (is_new) page->part_blocks += 1;

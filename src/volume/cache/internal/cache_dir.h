@@ -147,7 +147,7 @@ class CacheDir {
   Result<std::string> WriteTemporary(const BlockId& block, std::span<const std::byte> plain);
   Result<bool> Publish(const std::string& temporary, const BlockId& block, std::uint64_t bytes);
   Result<void> WriteRange(const BlockId& block, std::uint32_t offset,
-                          std::span<const std::byte> data);
+                          std::span<const std::byte> data, std::shared_ptr<PartFile>& file);
   Result<void> ReplacePart(const BlockId& block);
   Result<bool> PinFile(const BlockId& block, std::string_view plan, bool part);
   // Makes the file of a whole block and its pins one again. Under the lock.

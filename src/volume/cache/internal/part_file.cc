@@ -10,12 +10,22 @@
 
 #include "base/bytes.h"
 #include "base/crc32c.h"
+#include "volume/cache/internal/block_file.h"
+#include "volume/cache/internal/walk.h"
 
 namespace paddleop::volume::cache {
 namespace {
 
 constexpr char kMagic[8] = {'S', 'F', 'S', 'P', 'A', 'R', 'T', '1'};
 constexpr std::size_t kBitmapAt = 64;
+constexpr std::size_t kKeptPages = 1U << 20;  // of memory that a thread keeps between reads
+
+constexpr std::size_t WholePages(std::size_t size) {
+  return (size + kPageBytes - 1) / kPageBytes * kPageBytes;
+}
+bool IsAligned(const std::byte* memory) {
+  return reinterpret_cast<std::uintptr_t>(memory) % kPageBytes == 0;
+}
 
 bool ReadExactly(int fd, void* out, std::size_t size, std::uint64_t offset) {
   auto* at = static_cast<char*>(out);
@@ -99,17 +109,34 @@ PartFile::Outcome PartFile::Load() {
   return Outcome::kFound;
 }
 
-std::shared_ptr<PartFile> PartFile::Open(const std::string& path, std::uint32_t length,
-                                         Outcome& outcome) {
-  auto fd = OpenFile(path, O_RDWR | O_CLOEXEC);
-  if (!fd) {
-    outcome = IsNotFound(fd.error()) ? Outcome::kMissing : Outcome::kError;
-    return nullptr;
+// By name once more; should it be another file's by now, pages are read the usual way.
+void PartFile::OpenDirect() {
+  UniqueFd fd(::open(path_.c_str(), O_RDONLY | O_DIRECT | O_CLOEXEC));  // tmpfs refuses
+  struct stat ours{}, theirs{};
+  if (!fd.valid() || ::fstat(fd_.get(), &ours) != 0 || ::fstat(fd.get(), &theirs) != 0 ||
+      ours.st_ino != theirs.st_ino || ours.st_dev != theirs.st_dev) {
+    return;
   }
-  std::shared_ptr<PartFile> file(new PartFile(*std::move(fd), path, length));
+  direct_ = std::move(fd);
+  // What wrote the file, or another reader, may have left a second copy in memory.
+  ::posix_fadvise(direct_.get(), 0, static_cast<off_t>(header_at_), POSIX_FADV_DONTNEED);
+}
+
+PartFile::Opened PartFile::Open(const std::string& path, std::uint32_t length, bool direct) {
+  // Without waiting, should it be a pipe.
+  UniqueFd fd(::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK));
+  if (!fd.valid()) {
+    const int error = errno;
+    if (error == ENOENT) return {};
+    return {.file = nullptr, .outcome = Outcome::kError, .error = error};
+  }
+  std::shared_ptr<PartFile> file(new PartFile(std::move(fd), path, length));
   MutexLock lock(file->mutex_);
-  outcome = file->Load();
-  return outcome == Outcome::kFound ? file : nullptr;
+  const Outcome outcome = file->Load();
+  if (outcome != Outcome::kFound)
+    return {.file = nullptr, .outcome = outcome, .error = file->last_error_};
+  if (direct) file->OpenDirect();
+  return {.file = file, .outcome = outcome};
 }
 
 Result<std::shared_ptr<PartFile>> PartFile::Create(const std::string& path, std::uint32_t length,
@@ -120,8 +147,12 @@ Result<std::shared_ptr<PartFile>> PartFile::Create(const std::string& path, std:
   FileLock turn(file->fd());
   const Outcome outcome = file->Load();
   if (outcome == Outcome::kFound) return file;
-  if (outcome == Outcome::kError)
-    return std::unexpected(ErrnoStatus(file->last_error_, "read " + path));
+  if (outcome == Outcome::kError) {
+    Status status = ErrnoStatus(file->last_error_, "read " + path);
+    // Never to be read again: as good as damaged.
+    if (IsMediumError(file->last_error_)) return Fail(Code::kCorrupt, "{}", status.message());
+    return std::unexpected(std::move(status));
+  }
   if (outcome == Outcome::kCorrupt) return Fail(Code::kCorrupt, "{} is damaged", path);
   std::string head(kBitmapAt, '\0');
   std::memcpy(head.data(), kMagic, 8);
@@ -152,12 +183,17 @@ std::uint64_t PartFile::Present() {
   return bytes;
 }
 
+PartFile::Outcome PartFile::Look(std::uint32_t first, std::uint32_t last) {
+  MutexLock lock(mutex_);
+  if (Has(first, last)) return Outcome::kFound;
+  // Another process may have added pages since the bitmap was read.
+  if (const Outcome outcome = Load(); outcome != Outcome::kFound) return outcome;
+  return Has(first, last) ? Outcome::kFound : Outcome::kMissing;
+}
+
 bool PartFile::Contains(std::uint32_t offset, std::uint32_t size) {
   if (size == 0 || std::uint64_t{offset} + size > length_) return false;
-  const std::uint32_t first = offset / kPageBytes, last = (offset + size - 1) / kPageBytes;
-  MutexLock lock(mutex_);
-  // Another process may have added pages since the bitmap was read.
-  return Has(first, last) || (Load() == Outcome::kFound && Has(first, last));
+  return Look(offset / kPageBytes, (offset + size - 1) / kPageBytes) == Outcome::kFound;
 }
 
 PartFile::Outcome PartFile::Check(std::uint32_t first, std::span<const std::byte> pages) {
@@ -170,8 +206,25 @@ PartFile::Outcome PartFile::Check(std::uint32_t first, std::span<const std::byte
   return Outcome::kFound;
 }
 
+// False if the usual way must be taken; it meets the same error, or works.
+bool PartFile::ReadDirect(std::uint32_t first, std::span<std::byte> pages) {
+  if (!direct_.valid() || !IsAligned(pages.data())) return false;
+  // After the last page, which may be shorter, comes the table.
+  const std::size_t size = WholePages(pages.size());
+  for (std::size_t done = 0; done < size;) {
+    const ssize_t n = ::pread(direct_.get(), pages.data() + done, size - done,
+                              static_cast<off_t>(std::uint64_t{first} * kPageBytes + done));
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0 || n % kPageBytes != 0) return false;
+    done += static_cast<std::size_t>(n);
+  }
+  return true;
+}
+
+// Of `pages` the memory reaches to the end of the last one, if they are aligned.
 PartFile::Outcome PartFile::ReadPages(std::uint32_t first, std::span<std::byte> pages) {
-  if (!ReadExactly(fd_.get(), pages.data(), pages.size(), std::uint64_t{first} * kPageBytes)) {
+  if (!ReadDirect(first, pages) &&
+      !ReadExactly(fd_.get(), pages.data(), pages.size(), std::uint64_t{first} * kPageBytes)) {
     last_error_ = errno;
     return errno == ENODATA ? Outcome::kCorrupt : Outcome::kError;
   }
@@ -180,16 +233,19 @@ PartFile::Outcome PartFile::ReadPages(std::uint32_t first, std::span<std::byte> 
 
 PartFile::Outcome PartFile::Read(std::uint32_t offset, std::span<std::byte> out) {
   const auto size = static_cast<std::uint32_t>(out.size());
-  if (!Contains(offset, size)) return Outcome::kMissing;
+  if (size == 0 || std::uint64_t{offset} + size > length_) return Outcome::kMissing;
   const std::uint32_t first = offset / kPageBytes, last = (offset + size - 1) / kPageBytes;
+  if (const Outcome here = Look(first, last); here != Outcome::kFound) return here;
   const std::uint32_t begin = first * kPageBytes;
   const std::uint32_t end = last * kPageBytes + PageLength(last);
-  std::vector<std::byte> wide;
-  std::span<std::byte> pages = out;
-  if (begin != offset || end != offset + size) {
-    wide.resize(end - begin);
-    pages = wide;
-  }
+  const std::size_t rounded = WholePages(end - begin);
+  bool in_place = begin == offset && end == offset + size;
+  if (direct_.valid()) in_place = in_place && rounded == size && IsAligned(out.data());
+  static thread_local AlignedBuffer kept;
+  AlignedBuffer large;
+  std::byte* memory = out.data();
+  if (!in_place) memory = rounded <= kKeptPages ? kept.Get(kKeptPages) : large.Get(rounded);
+  const std::span<std::byte> pages(memory, end - begin);
   Outcome outcome = ReadPages(first, pages);
   if (outcome == Outcome::kCorrupt) {
     {
@@ -198,9 +254,16 @@ PartFile::Outcome PartFile::Read(std::uint32_t offset, std::span<std::byte> out)
     }
     outcome = ReadPages(first, pages);
   }
-  if (outcome != Outcome::kFound) return outcome;
-  if (!wide.empty()) std::memcpy(out.data(), wide.data() + (offset - begin), out.size());
-  return Outcome::kFound;
+  if (outcome == Outcome::kFound && !in_place)
+    std::memcpy(out.data(), memory + (offset - begin), out.size());
+  return outcome;
+}
+
+void PartFile::LeaveMemory(std::uint32_t offset, std::size_t size) {
+  ::sync_file_range(
+      fd_.get(), offset, static_cast<off_t>(size),
+      SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER);
+  ::posix_fadvise(fd_.get(), offset, static_cast<off_t>(size), POSIX_FADV_DONTNEED);
 }
 
 std::vector<bool> PartFile::Touched(std::span<const BlockFile::Span> spans) const {

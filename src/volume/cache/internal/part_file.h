@@ -32,9 +32,14 @@ class PartFile {
   enum class Outcome { kFound, kMissing, kCorrupt, kError };
 
   // Null with kMissing if there is no such file or it is being made; kCorrupt if it is none of
-  // ours.
-  static std::shared_ptr<PartFile> Open(const std::string& path, std::uint32_t length,
-                                        Outcome& outcome);
+  // ours; kError with the errno. With `direct`, where the file system can, pages are read past the
+  // page cache; the table of pages, which is small and read again and again, is not.
+  struct Opened {
+    std::shared_ptr<PartFile> file;
+    Outcome outcome = Outcome::kMissing;
+    int error = 0;
+  };
+  static Opened Open(const std::string& path, std::uint32_t length, bool direct);
   // Makes it if it is not there. Its folder must exist.
   static Result<std::shared_ptr<PartFile>> Create(const std::string& path, std::uint32_t length,
                                                   mode_t mode);
@@ -42,9 +47,12 @@ class PartFile {
   bool Contains(std::uint32_t offset, std::uint32_t size);
   // How many bytes are present.
   std::uint64_t Present();
+  // After kError, last_error() has the errno.
   Outcome Read(std::uint32_t offset, std::span<std::byte> out);
   // Keeps the whole pages of `data`.
   Result<void> Write(std::uint32_t offset, std::span<const std::byte> data);
+  // Sends what was written of these bytes to the disk and out of the page cache.
+  void LeaveMemory(std::uint32_t offset, std::size_t size);
   // True if pages are here, or take space, that do not touch `keep`.
   bool HasOutside(std::span<const BlockFile::Span> keep);
   // Gives those back to the disk.
@@ -56,6 +64,10 @@ class PartFile {
  private:
   PartFile(UniqueFd fd, std::string path, std::uint32_t length);
   Outcome Load() REQUIRES(mutex_);
+  // Whether all of these pages are here: kFound or why not.
+  Outcome Look(std::uint32_t first, std::uint32_t last);
+  void OpenDirect();
+  bool ReadDirect(std::uint32_t first, std::span<std::byte> pages);
   bool Has(std::uint32_t first, std::uint32_t last) const REQUIRES(mutex_);
   Outcome Check(std::uint32_t first, std::span<const std::byte> pages);
   Outcome ReadPages(std::uint32_t first, std::span<std::byte> pages);
@@ -64,6 +76,7 @@ class PartFile {
   std::uint32_t PageLength(std::uint32_t page) const;
 
   const UniqueFd fd_;
+  UniqueFd direct_;  // for reading pages; set before anybody else has the object
   const std::string path_;
   const std::uint32_t length_;
   const std::uint32_t pages_;
