@@ -148,7 +148,8 @@ class Directories final : public DiskCache {
 
   Result<void> Store(const Context& ctx, const BlockId& block, std::span<const std::byte> plain,
                      std::string_view plan) override {
-    return Keep(ctx, block, plan, cache::ChargeOf(block.length),
+    return Keep(ctx, block, plan,
+                cache::ChargeOf(block.length, options_.checksum != ChecksumLevel::kNone),
                 [&](CacheDir& dir) { return dir.PutWhole(block, plain); });
   }
 

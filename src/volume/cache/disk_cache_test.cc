@@ -310,6 +310,23 @@ TEST_F(DiskCacheTest, CountersAreSharedAndCorrectedByAWalk) {
   EXPECT_EQ(two->Usage().bytes, kBlock + 4096u);
 }
 
+TEST_F(DiskCacheTest, WhatABlockIsChargedItsRemovalGivesBack) {
+  for (const ChecksumLevel level : {ChecksumLevel::kNone, ChecksumLevel::kExtend}) {
+    options_.checksum = level;
+    auto cache = Open();
+    for (const std::uint32_t length : {1u, 4096u, 100'000u, kBlock}) {
+      const BlockId block = Block(length, length);
+      ASSERT_OK(Store(*cache, block, "p"));
+      const auto charged = cache->Status()[0];
+      ASSERT_OK(cache->Recount(ctx_));
+      EXPECT_EQ(cache->Status()[0].bytes, charged.bytes) << length;
+      EXPECT_EQ(cache->Status()[0].pinned_bytes, charged.pinned_bytes) << length;
+      cache->Remove(block);
+      EXPECT_EQ(cache->Usage().bytes, 0u) << length;
+    }
+  }
+}
+
 TEST_F(DiskCacheTest, ATieredCacheTriesTheMemoryFirst) {
   auto disk = Open();
   auto tiered = MakeTieredCache(MakeMemoryCache(1 << 20), *disk);

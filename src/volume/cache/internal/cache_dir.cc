@@ -324,7 +324,7 @@ Result<void> CacheDir::PutWhole(const BlockId& block, std::span<const std::byte>
   if (plain.size() != block.length) return Fail(Code::kInternal, "block of {} bytes", plain.size());
   if (HasWhole(block)) return {};
   if (LockedOut()) return Fail(Code::kUnavailable, "{} is locked for too long", root_);
-  const std::uint64_t bytes = ChargeOf(block.length);
+  const std::uint64_t bytes = ChargeOf(block.length, env_.options.checksum != ChecksumLevel::kNone);
   if (auto admits = Admits(bytes); !admits)
     return std::unexpected(admits.error().Wrap(directory_.path));
   ASSIGN_OR_RETURN(const std::string temporary, WriteTemporary(block, plain));

@@ -76,8 +76,9 @@ void RemoveEmptyFolders(const std::string& folder) {
 
 bool IsMediumError(int error) { return error == EIO || error == EUCLEAN || error == EBADMSG; }
 
-std::uint64_t ChargeOf(std::uint32_t length) {
-  const std::uint64_t pieces = (length + kCacheChecksumSpan - 1) / kCacheChecksumSpan;
+std::uint64_t ChargeOf(std::uint32_t length, bool checksums) {
+  const std::uint64_t pieces =
+      checksums ? (length + kCacheChecksumSpan - 1) / kCacheChecksumSpan : 0;
   return (length + 4 * pieces + 4095) / 4096 * 4096;
 }
 

@@ -28,7 +28,7 @@ bool IsMediumError(int error);
 
 // What a file is charged: whole 4 KiB pages; of a sparse one, those that it has.
 std::uint64_t ChargedBytes(const struct stat& info, bool part);
-// The same for the file of a whole block of `length` bytes with its checksums.
-std::uint64_t ChargeOf(std::uint32_t length);
+// The same for the file of a whole block of `length` bytes, with its checksums or without.
+std::uint64_t ChargeOf(std::uint32_t length, bool checksums);
 
 }  // namespace paddleop::volume::cache
