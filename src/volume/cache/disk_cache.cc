@@ -56,11 +56,21 @@ class Directories final : public DiskCache {
           SetThreadName("cache-upkeep");
           const Context upkeep = Context::Background().WithStop(stop);
           do {
+            // Only its own files: those of another disk may hang.
+            open_.EraseIf([&dir](const OpenBlock& file) {
+              return file.IsOf(dir->operations()) && (!file.good() || file.Unlinked());
+            });
             dir->Upkeep(upkeep);
-            open_.EraseIf([](const OpenBlock& file) { return !file.good() || file.Unlinked(); });
           } while (options_.clock->SleepFor(upkeep, options_.upkeep_interval));
         });
       }
+      upkeep_.emplace_back([this](const std::stop_token& stop) {
+        SetThreadName("cache-watch");
+        const Context watch = Context::Background().WithStop(stop);
+        do {
+          for (auto& dir : dirs_) dir->Watch();
+        } while (options_.clock->SleepFor(watch, options_.upkeep_interval));
+      });
     }
     return {};
   }
@@ -99,7 +109,7 @@ class Directories final : public DiskCache {
   }
 
   bool Contains(const BlockId& block) override {
-    if (open_.Contains(block)) return true;
+    if (const auto file = open_.Find(block); file && file->good()) return true;
     return std::ranges::any_of(dirs_, [&](const auto& dir) { return dir->HasWhole(block); });
   }
 
@@ -124,7 +134,17 @@ class Directories final : public DiskCache {
 
   // -- DiskCache --
 
-  std::shared_ptr<BlockFile> Find(const BlockId& block) override { return FindOpen(block); }
+  std::shared_ptr<BlockFile> Find(const BlockId& block) override {
+    struct Reading {
+      std::shared_ptr<OpenBlock> file;
+      cache::Operations::Stamp stamp;
+    };
+    auto file = FindOpen(block);
+    if (!file) return nullptr;
+    OpenBlock* const found = file.get();
+    auto stamp = found->BeginRead();
+    return {std::make_shared<Reading>(std::move(file), std::move(stamp)), found};
+  }
 
   bool ContainsRange(const BlockId& block, std::uint32_t offset, std::uint32_t size) override {
     if (Contains(block)) return true;
@@ -334,6 +354,7 @@ class Directories final : public DiskCache {
 
   bool ReadPart(const BlockId& block, std::uint32_t offset, std::span<std::byte> out) {
     for (const auto& part : PartsOf(block)) {
+      const auto stamp = part->dir->operations().Begin("a read");
       switch (part->file->Read(offset, out)) {
         case PartFile::Outcome::kFound:
           return true;
@@ -421,6 +442,9 @@ class Directories final : public DiskCache {
   std::vector<std::unique_ptr<CacheDir>> dirs_;  // by level
   mutable Mutex levels_mutex_;
   std::shared_ptr<const Levels> levels_ GUARDED_BY(levels_mutex_);
+  // Joined first of all when the cache goes. With a disk that hangs this waits for it, since nobody
+  // can end a thread that is in a system call; ending the process is up to whoever runs it: a guard
+  // like the mount's, or a second signal.
   std::vector<std::jthread> upkeep_;
 };
 

@@ -36,6 +36,9 @@ struct DiskCacheOptions {
   std::chrono::seconds recount_interval{3600};
   // How long anybody waits for another process that changes names in a directory.
   std::chrono::milliseconds lock_patience{10'000};
+  // A directory is left alone when opening, reading or writing there takes longer. By the machine's
+  // clock, whatever `clock` is.
+  std::chrono::milliseconds hang_limit{30'000};
   Clock* clock = &Clock::System();
 
   Result<void> Validate() const;
@@ -111,8 +114,8 @@ struct CacheTraffic {
 //
 // Unpinned blocks leave, least recently read first, when the capacity or the free space of the disk
 // asks for it; pinned blocks stay, and when only they are left nothing more is admitted. A
-// directory that fails is left alone and tried again later. Damaged files are a warning, a metric
-// and a miss, and are removed.
+// directory that fails or hangs is left alone and tried again later. Damaged files are a warning, a
+// metric and a miss, and are removed.
 //
 // Thread-safe.
 class DiskCache : public CacheStore {
@@ -126,7 +129,9 @@ class DiskCache : public CacheStore {
 
   // -- Reading: Read() of CacheStore also serves from ranges --
 
-  // The open file of a whole block, or null. Kept open for the next caller; counts no hit.
+  // The open file of a whole block, or null. Kept open for the next caller; counts no hit. To be
+  // held only while reading: one that is held for longer than `hang_limit` is taken for a read that
+  // does not come back.
   virtual std::shared_ptr<BlockFile> Find(const BlockId& block) = 0;
   // True if Read would find all of these bytes, going by names and bitmaps.
   virtual bool ContainsRange(const BlockId& block, std::uint32_t offset, std::uint32_t size) = 0;

@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <filesystem>
 #include <future>
 #include <thread>
 
@@ -16,11 +17,29 @@ namespace paddleop::volume {
 namespace {
 
 using namespace std::chrono_literals;
+using ::testing::Contains;
 using testing::DiskCacheTest;
+using ::testing::HasSubstr;
 using testing::HeldAccess;
 using Steady = std::chrono::steady_clock;
 
-class DiskCacheWait : public DiskCacheTest {};
+class DiskCacheWait : public DiskCacheTest {
+ protected:
+  // Moves the clock on until the directory is in use, or out of it.
+  bool WaitForUsable(DiskCache& cache, bool usable, std::size_t dir = 0) {
+    const auto deadline = Steady::now() + 60s;
+    while (cache.Status()[dir].usable != usable && Steady::now() < deadline) {
+      clock_.Advance(1s);
+      std::this_thread::sleep_for(5ms);
+    }
+    return cache.Status()[dir].usable == usable;
+  }
+  double Value(const std::string& name) {
+    const std::string text = metrics_.Serialize();
+    const auto at = text.find("\n" + name + " ");
+    return at == std::string::npos ? -1 : std::stod(text.substr(at + name.size() + 2));
+  }
+};
 
 TEST_F(DiskCacheWait, AStoppedProcessWithTheLockStopsNobodyElse) {
   options_.lock_patience = 500ms;
@@ -75,6 +94,80 @@ TEST_F(DiskCacheWait, NobodyWaitsForAWalk) {
   EXPECT_GE(cache->Usage().blocks, blocks - 1);
   EXPECT_LE(cache->Usage().blocks, blocks + 1);
   EXPECT_EQ(cache->Status()[0].pinned_bytes, 3u * (kBlock + 4096));
+}
+
+TEST_F(DiskCacheWait, ADiskThatHangsIsLeftAloneUntilItAnswers) {
+  options_.hang_limit = 300ms;
+  for (const std::uint64_t what : {FAN_ACCESS_PERM, FAN_OPEN_PERM}) {
+    warnings_.clear();
+    auto cache = Open();
+    for (std::uint64_t i = 1; i <= 2; ++i) ASSERT_TRUE(Put(*cache, Block(i)));
+    EXPECT_TRUE(Holds(*cache, Block(2)));
+    const double errors = Value("paddleop_cache_disk_errors_total");
+    std::future<bool> hanging;
+    HeldAccess disk;
+    disk.Watch(PathOf(Block(1)), what);
+    hanging = std::async(std::launch::async, [&] { return Holds(*cache, Block(1)); });
+    ASSERT_TRUE(disk.WaitForOne());
+    EXPECT_TRUE(Holds(*cache, Block(2)));
+    ASSERT_TRUE(WaitForUsable(*cache, false));
+    clock_.WaitForSleepers(2);  // both threads have said what they had to
+    EXPECT_THAT(cache->Status()[0].problem, HasSubstr("hangs"));
+    EXPECT_THAT(warnings_, Contains(HasSubstr(dir_->File("cache"))));
+    EXPECT_EQ(Value("paddleop_cache_disk_errors_total"), errors + 1);
+    EXPECT_EQ(Value("paddleop_cache_directories_out"), 1);
+    // All others are told at once.
+    EXPECT_EQ(Read(*cache, Block(1), 0, 10), "miss");
+    EXPECT_EQ(Read(*cache, Block(2), 0, 10), "miss") << "although its file is open";
+    EXPECT_EQ(cache->Find(Block(2)), nullptr);
+    EXPECT_FALSE(cache->Contains(Block(2)));
+    EXPECT_FALSE(Put(*cache, Block(3)));
+    // And so as long as it lasts.
+    for (int i = 0; i < 20; ++i) {
+      clock_.Advance(1s);
+      clock_.WaitForSleepers(2);
+    }
+    EXPECT_FALSE(cache->Status()[0].usable);
+    disk.Forget(PathOf(Block(1)), what);
+    disk.LetOneGo();
+    EXPECT_TRUE(hanging.get()) << "what was under way comes to its end";
+    ASSERT_TRUE(WaitForUsable(*cache, true));
+    EXPECT_EQ(Value("paddleop_cache_directories_out"), 0);
+    for (std::uint64_t i = 1; i <= 2; ++i) EXPECT_TRUE(Holds(*cache, Block(i)));
+    cache->Remove(Block(1));
+  }
+}
+
+TEST_F(DiskCacheWait, WritesAndReadersOfTheirOwnAreWatchedAndOneDiskStopsNoOther) {
+  options_.hang_limit = 300ms;
+  options_.directories.push_back({.path = dir_->File("blocked"), .free_space_ratio = 0});
+  ASSERT_OK(WriteFileAtomic(dir_->File("blocked"), "a file is in the way"));
+  auto cache = Open();
+  ASSERT_TRUE(Put(*cache, Block(1)));
+  std::future<bool> hanging;
+  HeldAccess disk;
+  disk.Watch(Root() + "/.samplefs.tmp", FAN_OPEN_PERM | FAN_EVENT_ON_CHILD);
+  hanging = std::async(std::launch::async, [&] { return Put(*cache, Block(2)); });
+  ASSERT_TRUE(disk.WaitForOne());
+  ASSERT_TRUE(WaitForUsable(*cache, false));
+  // The probe hangs, too.
+  disk.Watch(Root(), FAN_OPEN_PERM | FAN_EVENT_ON_CHILD);
+  disk.LetOneGo();
+  hanging.wait();
+  for (int i = 0; i < 3000 && !disk.WaitForOne(10ms); ++i) clock_.Advance(1s);
+  std::filesystem::remove(dir_->File("blocked"));
+  EXPECT_TRUE(WaitForUsable(*cache, true, 1)) << "the other has its own upkeep";
+  EXPECT_FALSE(cache->Status()[0].usable);
+  disk.Forget(Root(), FAN_OPEN_PERM | FAN_EVENT_ON_CHILD);
+  disk.LetOneGo();
+  disk.Forget(Root() + "/.samplefs.tmp", FAN_OPEN_PERM | FAN_EVENT_ON_CHILD);
+  ASSERT_TRUE(WaitForUsable(*cache, true));
+  // Somebody who reads by himself and does not come back.
+  auto file = cache->Find(Block(1));
+  ASSERT_NE(file, nullptr);
+  ASSERT_TRUE(WaitForUsable(*cache, false));
+  file.reset();
+  ASSERT_TRUE(WaitForUsable(*cache, true));
 }
 
 }  // namespace

@@ -79,8 +79,7 @@ std::byte* AlignedBuffer::Get(std::size_t size) {
 
 OpenBlock::OpenBlock(UniqueFd fd, bool direct, const BlockId& block, std::uint64_t stored,
                      std::vector<std::uint32_t> fine, ChecksumLevel level,
-                     std::shared_ptr<VerifiedPieces> verified, OnCorrupt on_corrupt,
-                     OnError on_error)
+                     std::shared_ptr<VerifiedPieces> verified, Home home)
     : fd_(std::move(fd)),
       direct_(direct),
       block_(block),
@@ -88,8 +87,7 @@ OpenBlock::OpenBlock(UniqueFd fd, bool direct, const BlockId& block, std::uint64
       fine_(std::move(fine)),
       level_(level),
       verified_(std::move(verified)),
-      on_corrupt_(std::move(on_corrupt)),
-      on_error_(std::move(on_error)) {}
+      home_(std::move(home)) {}
 
 bool OpenBlock::Unlinked() const {
   struct stat info{};
@@ -114,14 +112,14 @@ BlockFile::Span OpenBlock::ToRead(std::uint32_t offset, std::uint32_t size) cons
 }
 
 bool OpenBlock::Corrupt(const std::string& why) {
-  if (good_.exchange(false)) on_corrupt_(block_, why);
+  if (good_.exchange(false)) home_.on_corrupt(block_, why);
   return false;
 }
 
 bool OpenBlock::ReadFailed(ssize_t got) {
   if (got >= 0) return Corrupt("the file ends too early");
   const int error = errno;
-  if (good_.exchange(false)) on_error_(error);
+  if (good_.exchange(false)) home_.on_error(error);
   return false;
 }
 
@@ -239,6 +237,7 @@ bool OpenBlock::ReadSpan(std::uint32_t offset, std::span<std::byte> out) {
 bool OpenBlock::Read(std::uint32_t offset, std::span<std::byte> out) {
   if (std::uint64_t{offset} + out.size() > block_.length) return false;
   if (out.empty()) return true;
+  const auto stamp = BeginRead();
   const bool fine = UsesFine();
   if (ReadSpan(offset, out)) return true;
   return fine && !UsesFine() && good() && ReadSpan(offset, out);

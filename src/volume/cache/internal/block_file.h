@@ -14,6 +14,7 @@
 #include "base/mutex.h"
 #include "base/posix.h"
 #include "volume/cache/disk_cache.h"
+#include "volume/cache/internal/operations.h"
 
 namespace paddleop::volume::cache {
 
@@ -59,15 +60,20 @@ class VerifiedTable {
 
 class OpenBlock final : public BlockFile {
  public:
-  // Called once, when a read finds damage (kCorrupt) or fails (errno).
-  using OnCorrupt = std::function<void(const BlockId& block, const std::string& why)>;
-  using OnError = std::function<void(int error)>;
+  // The directory that the file is of; it outlives the file.
+  struct Home {
+    const std::atomic<bool>& usable;
+    Operations& operations;
+    // Called once, when a read finds damage or fails (with errno).
+    std::function<void(const BlockId& block, const std::string& why)> on_corrupt;
+    std::function<void(int error)> on_error;
+  };
 
   // `stored` is the file's size; it has been checked to hold the block and, if there are any, all
   // of its checksums. `fine` are those of every 8 KiB, or none.
   OpenBlock(UniqueFd fd, bool direct, const BlockId& block, std::uint64_t stored,
             std::vector<std::uint32_t> fine, ChecksumLevel level,
-            std::shared_ptr<VerifiedPieces> verified, OnCorrupt on_corrupt, OnError on_error);
+            std::shared_ptr<VerifiedPieces> verified, Home home);
 
   int fd() const override { return fd_.get(); }
   bool direct() const override { return direct_; }
@@ -76,8 +82,14 @@ class OpenBlock final : public BlockFile {
   bool Verify(std::uint32_t offset, std::span<const std::byte> bytes) override;
   bool Read(std::uint32_t offset, std::span<std::byte> out) override;
 
-  // False after damage or an error: not to be given to anyone again.
-  bool good() const { return good_.load(std::memory_order_relaxed); }
+  // False after damage or an error, and while its directory is out of use: not to be given to
+  // anyone.
+  bool good() const {
+    return good_.load(std::memory_order_relaxed) && home_.usable.load(std::memory_order_relaxed);
+  }
+  // For those who read by themselves.
+  Operations::Stamp BeginRead() { return home_.operations.Begin("a read"); }
+  bool IsOf(const Operations& operations) const { return &home_.operations == &operations; }
   // True if the file has no name any more.
   bool Unlinked() const;
 
@@ -98,8 +110,7 @@ class OpenBlock final : public BlockFile {
   const std::vector<std::uint32_t> fine_;
   const ChecksumLevel level_;
   const std::shared_ptr<VerifiedPieces> verified_;
-  const OnCorrupt on_corrupt_;
-  const OnError on_error_;
+  const Home home_;
   std::atomic<bool> good_ = true;
   // False: one of `fine_` differed; from then on those in the file decide.
   std::atomic<bool> fine_good_ = true;

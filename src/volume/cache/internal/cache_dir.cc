@@ -190,6 +190,7 @@ std::string CacheDir::id() const {
 
 std::shared_ptr<OpenBlock> CacheDir::OpenWhole(const BlockId& block) {
   if (!usable()) return nullptr;
+  const auto stamp = operations_.Begin("opening a file");
   const std::string path = WholePath(block);
   bool direct = env_.options.direct_reads;
   // Without waiting, should it be a pipe; it means nothing for a file.
@@ -231,12 +232,17 @@ std::shared_ptr<OpenBlock> CacheDir::OpenWhole(const BlockId& block) {
   return std::make_shared<OpenBlock>(
       std::move(fd), direct, block, stored, std::move(fine), env_.options.checksum,
       std::move(verified),
-      [this](const BlockId& damaged, const std::string& why) { Damaged(damaged, false, why); },
-      [this, block](int error) { Unreadable("read", block, false, error); });
+      OpenBlock::Home{
+          .usable = usable_,
+          .operations = operations_,
+          .on_corrupt = [this](const BlockId& damaged,
+                               const std::string& why) { Damaged(damaged, false, why); },
+          .on_error = [this, block](int error) { Unreadable("read", block, false, error); }});
 }
 
 std::shared_ptr<PartFile> CacheDir::OpenPart(const BlockId& block) {
   if (!usable()) return nullptr;
+  const auto stamp = operations_.Begin("opening a file");
   auto opened = PartFile::Open(PartPath(block), block.length, env_.options.direct_reads);
   if (opened.outcome == PartFile::Outcome::kCorrupt)
     Damaged(block, true, "it is no file of ranges");
@@ -246,6 +252,7 @@ std::shared_ptr<PartFile> CacheDir::OpenPart(const BlockId& block) {
 
 bool CacheDir::HasWhole(const BlockId& block) {
   if (!usable()) return false;
+  const auto stamp = operations_.Begin("looking for a file");
   const std::string path = WholePath(block);
   struct stat info{};
   if (::stat(path.c_str(), &info) != 0 &&
@@ -261,6 +268,7 @@ bool CacheDir::HasPart(const BlockId& block) const {
 
 Result<std::string> CacheDir::WriteTemporary(const BlockId& block,
                                              std::span<const std::byte> plain) {
+  const auto stamp = operations_.Begin("a write");
   std::string path = TemporaryPath("block");
   const int flags = O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC;
   UniqueFd fd(::open(path.c_str(), flags, env_.options.file_mode));
@@ -299,6 +307,7 @@ Result<bool> CacheDir::Publish(const std::string& temporary, const BlockId& bloc
     ::unlink(temporary.c_str());
     return Fail(Code::kUnavailable, "{} is locked for too long", root_);
   }
+  const auto stamp = operations_.Begin("naming a file");
   const auto counters = this->counters();
   Change change(*counters);
   int moved = RenameNew(temporary, path);
@@ -344,6 +353,7 @@ Result<void> CacheDir::PutRange(const BlockId& block, std::uint32_t offset,
   auto written = WriteRange(block, offset, data, file);
   if (written) {
     // Without the lock, since this waits for the disk.
+    const auto stamp = operations_.Begin("a write");
     if (env_.options.direct_reads) file->LeaveMemory(offset, data.size());
     env_.metrics.stored.Increment(static_cast<double>(data.size()));
   } else if (written.error().code() == Code::kCorrupt) {
@@ -361,6 +371,7 @@ Result<void> CacheDir::WriteRange(const BlockId& block, std::uint32_t offset,
   const std::string path = PartPath(block);
   Turn turn(*this);
   if (!turn.held()) return Fail(Code::kUnavailable, "{} is locked for too long", root_);
+  const auto stamp = operations_.Begin("a write");
   const auto counters = this->counters();
   auto& page = *counters;
   Change change(*counters);

@@ -108,8 +108,11 @@ class CacheDir {
   // Makes room for one more block; false if only pinned blocks are left.
   bool MakeRoom(const Context& ctx, std::uint64_t bytes);
   Result<void> Recount(const Context& ctx);
-  // One round: health, counters, free space, capacity.
+  // One round: health, counters, free space, capacity. May hang with the disk.
   void Upkeep(const Context& ctx);
+  // Takes the directory out if an operation has been under way for too long. Never waits.
+  void Watch();
+  Operations& operations() { return operations_; }
   // An operation failed with this errno; may take the directory out. What may be one file's own
   // trouble counts once for that file, so that a bad sector does not cost the whole disk.
   enum class Blame { kDisk, kFile };
@@ -178,7 +181,10 @@ class CacheDir {
   // A process that was killed inside a change has left the counters wrong.
   bool SomebodyDied();
   bool Probe();
-  void TakeOut(const std::string& problem);
+  // What has been under way for too long, in words; empty if nothing has.
+  std::string Hanging() const;
+  // True if it was in use.
+  bool TakeOut(const std::string& problem);
   void SetProblem(std::string problem);
   std::optional<Space> DiskSpace() const;
 
@@ -186,6 +192,7 @@ class CacheDir {
   const DirEnvironment env_;
   const std::string root_;  // <path>/<UUID>
   std::atomic<bool> usable_ = false;
+  Operations operations_;
   std::atomic<SharedCounters*> counters_ = nullptr;  // the last of all_counters_
   std::atomic<bool> wants_room_ = false;
   const std::string token_;  // in names of this object's temporary files

@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <vector>
 
 #include "base/mutex.h"
 #include "volume/format/object_key.h"
@@ -50,20 +51,25 @@ class OpenFiles {
     EraseIf([&](const File&) { return true; }, &block);
   }
 
-  // Closes the files for which `gone` is true.
+  // Closes the files for which `gone` is true, which may take its time.
   template <class Predicate>
   void EraseIf(Predicate gone, const BlockId* only = nullptr) {
     for (Shard& shard : shards_) {
       if (only != nullptr && &shard != &ShardOf(*only)) continue;
-      std::list<std::pair<BlockId, std::shared_ptr<File>>> closed;
-      MutexLock lock(shard.mutex);
-      for (auto it = shard.order.begin(); it != shard.order.end();) {
-        const auto next = std::next(it);
-        if ((only == nullptr || it->first == *only) && gone(*it->second)) {
-          shard.index.erase(it->first);
-          closed.splice(closed.begin(), shard.order, it);
+      std::vector<std::pair<BlockId, std::shared_ptr<File>>> files;
+      {
+        MutexLock lock(shard.mutex);
+        for (const auto& [block, file] : shard.order) {
+          if (only == nullptr || block == *only) files.emplace_back(block, file);
         }
-        it = next;
+      }
+      std::erase_if(files, [&](const auto& entry) { return !gone(*entry.second); });
+      MutexLock lock(shard.mutex);
+      for (const auto& [block, file] : files) {
+        const auto found = shard.index.find(block);
+        if (found == shard.index.end() || found->second->second != file) continue;
+        shard.order.erase(found->second);
+        shard.index.erase(found);
       }
     }
   }

@@ -72,13 +72,31 @@ void CacheDir::SetProblem(std::string problem) {
   problem_ = std::move(problem);
 }
 
-void CacheDir::TakeOut(const std::string& problem) {
+bool CacheDir::TakeOut(const std::string& problem) {
   SetProblem(problem);
-  if (!usable_.exchange(false)) return;
+  if (!usable_.exchange(false)) return false;
   env_.metrics.out.Add(1);
-  env_.forget(std::nullopt);
   env_.log.Warn(Context::Background(), "cache directory is taken out of use",
                 {{"path", directory_.path}, {"why", problem}});
+  return true;
+}
+
+std::string CacheDir::Hanging() const {
+  const auto pending = operations_.Oldest();
+  if (!pending) return {};
+  const auto age = Operations::Steady::now() - pending->since;
+  if (age < env_.options.hang_limit) return {};
+  return fmt::format("the disk hangs: {} has not come back for {} s", pending->what,
+                     std::chrono::duration_cast<std::chrono::seconds>(age).count());
+}
+
+void CacheDir::Watch() {
+  if (!usable()) return;
+  const std::string problem = Hanging();
+  if (problem.empty()) return;
+  env_.metrics.errors.Increment();
+  // Open files stay until somebody who may wait closes them: that, too, may hang.
+  TakeOut(problem);
 }
 
 void CacheDir::Failed(std::string_view what, const std::string& path, int error, Blame blame) {
@@ -103,7 +121,10 @@ void CacheDir::Failed(std::string_view what, const std::string& path, int error,
       leave = (!of_file && error != EIO && error != ENOENT) || io_errors_.size() >= kErrorsToLeave;
     }
   }
-  if (leave) return TakeOut(message);
+  if (leave) {
+    if (TakeOut(message)) env_.forget(std::nullopt);
+    return;
+  }
   if (tell)
     env_.log.Warn(Context::Background(), "cache disk failed", {{"path", path}, {"error", message}});
 }
@@ -315,6 +336,11 @@ bool CacheDir::Probe() {
     if (now < probe_at_) return false;
     probe_at_ = now + kProbeInterval;
   }
+  // As long as one operation hangs, others would come to hang beside it.
+  if (std::string problem = Hanging(); !problem.empty()) {
+    SetProblem(std::move(problem));
+    return false;
+  }
   const std::string path = fmt::format("{}/.samplefs.probe-{}", root_, ::getpid());
   Result<void> works = MakeDirectories(root_, 0700);
   if (works) works = WriteFileAtomic(path, "probe", 0600);
@@ -338,7 +364,10 @@ void CacheDir::Upkeep(const Context& ctx) {
   if (!counters()->IsAt(root_ + "/.samplefs.counters")) {
     // Somebody removed or replaced the directory under us, the disk was full when we came, or it
     // has failed.
-    if (auto attached = Attach(); !attached) return TakeOut(attached.error().message());
+    if (auto attached = Attach(); !attached) {
+      if (TakeOut(attached.error().message())) env_.forget(std::nullopt);
+      return;
+    }
   }
   ListPlans();  // others may have pinned for new ones
   bool recount = counters()->needs_walk() || SomebodyDied();
@@ -373,7 +402,8 @@ CacheDirectoryStatus CacheDir::Status() const {
     status.part_bytes = NotNegative(page->part_bytes);
     status.counted = std::chrono::system_clock::from_time_t(page->counted.load());
   }
-  if (const auto space = DiskSpace()) {
+  // Asking a disk that hangs would hang as well.
+  if (const auto space = status.usable ? DiskSpace() : std::nullopt) {
     status.disk_total = space->total;
     status.disk_free = space->available;
   }

@@ -28,6 +28,12 @@ class HeldAccess {
         << path << ": " << std::strerror(errno);
   }
 
+  // Nobody waits from now on; who does already must be let go.
+  void Forget(const std::string& path, std::uint64_t what) {
+    ASSERT_EQ(::fanotify_mark(fd_.get(), FAN_MARK_REMOVE, what, AT_FDCWD, path.c_str()), 0)
+        << path << ": " << std::strerror(errno);
+  }
+
   // True once somebody waits.
   bool WaitForOne(std::chrono::milliseconds limit = std::chrono::seconds(20)) {
     pollfd ready{.fd = fd_.get(), .events = POLLIN, .revents = 0};
