@@ -15,6 +15,13 @@ bool NeverStored(std::string_view name) {
          name == "system.posix_acl_access" || name == "system.posix_acl_default";
 }
 
+// The volume did not find the attribute, or the file.
+void ReplyNoAttribute(State& state, Call& call) {
+  auto attr = state.vfs.meta().GetAttr(call.ctx(), call.ino());
+  if (!attr) return call.Error(attr.error());
+  call.Error(ENODATA);
+}
+
 void OnGetXattr(fuse_req_t request, fuse_ino_t ino, const char* name, std::size_t size) {
   State& state = State::Of(request);
   Call call(state.env, request, Op::kGetXattr, ino);
@@ -23,7 +30,8 @@ void OnGetXattr(fuse_req_t request, fuse_ino_t ino, const char* name, std::size_
   if (!state.options.xattr) return call.Error(ENOSYS);
   if (NeverStored(name)) return call.Error(ENODATA);
   auto value = state.vfs.meta().GetXattr(call.ctx(), call.ino(), name);
-  if (!value) return IsNotFound(value.error()) ? call.Error(ENODATA) : call.Error(value.error());
+  if (!value && IsNotFound(value.error())) return ReplyNoAttribute(state, call);
+  if (!value) return call.Error(value.error());
   call.ReplyXattr(*value, size);
 }
 
@@ -50,7 +58,7 @@ void OnSetXattr(fuse_req_t request, fuse_ino_t ino, const char* name, const char
   if (flags == XATTR_REPLACE) mode = volume::XattrMode::kReplace;
   auto set = state.vfs.meta().SetXattr(call.ctx(), call.ino(), name, {value, size}, mode);
   if (!set && IsNotFound(set.error()) && mode == volume::XattrMode::kReplace)
-    return call.Error(ENODATA);
+    return ReplyNoAttribute(state, call);
   call.Reply(set);
 }
 
@@ -60,7 +68,7 @@ void OnRemoveXattr(fuse_req_t request, fuse_ino_t ino, const char* name) {
   call.Detail(",{}", name);
   if (!state.options.xattr) return call.Error(ENOSYS);
   auto removed = state.vfs.meta().RemoveXattr(call.ctx(), call.ino(), name);
-  if (!removed && IsNotFound(removed.error())) return call.Error(ENODATA);
+  if (!removed && IsNotFound(removed.error())) return ReplyNoAttribute(state, call);
   call.Reply(removed);
 }
 

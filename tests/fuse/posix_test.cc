@@ -119,6 +119,38 @@ TEST_P(PosixTest, RenameReplacesTheTarget) {
   EXPECT_EQ(errno, EEXIST);
 }
 
+TEST_P(PosixTest, AFileThatIsReplacedIsThereAllTheTime) {
+  ASSERT_OK(WriteWhole(File("f"), "content"));
+  std::atomic<int> begun{0}, ended{0}, wrong{0}, looks{0};
+  std::vector<std::jthread> readers;
+  for (int i = 0; i < 4; ++i) {
+    readers.emplace_back([&, by_name = i % 2 == 0](const std::stop_token& stop) {
+      while (!stop.stop_requested()) {
+        const int before = ended;
+        struct stat status = {};
+        const int got = by_name ? ::stat(File("f").c_str(), &status)
+                                : UniqueFd(::open(File("f").c_str(), O_RDONLY)).get();
+        const int error = errno;
+        ++looks;
+        if (got >= 0) continue;
+        // The kernel looks the name up once again. Only who is overtaken twice is told.
+        if (error == ESTALE && begun - before >= 2) continue;
+        if (wrong++ == 0) ADD_FAILURE() << (by_name ? "stat: " : "open: ") << error;
+      }
+    });
+  }
+  ASSERT_TRUE(WaitFor([&] { return looks > 0; }));
+  for (int i = 0; i < 200; ++i) {
+    ASSERT_OK(WriteWhole(File("t"), "content"));
+    ++begun;
+    ASSERT_EQ(::rename(File("t").c_str(), File("f").c_str()), 0);
+    ++ended;
+  }
+  for (auto& reader : readers) reader.request_stop();
+  readers.clear();
+  EXPECT_EQ(wrong, 0) << "of " << looks;
+}
+
 TEST_P(PosixTest, AnOpenFileOutlivesItsLastName) {
   const std::string content = Pattern(300'000, 3);
   ASSERT_OK(WriteWhole(File("f"), content));

@@ -58,11 +58,30 @@ bool MayChange(Op op) {
   }
 }
 
+// The kernel came to the inode by a name that it remembers.
+bool NamesAnInode(Op op) {
+  switch (op) {
+    case Op::kGetAttr:
+    case Op::kSetAttr:
+    case Op::kReadLink:
+    case Op::kOpen:
+    case Op::kOpenDir:
+    case Op::kSetXattr:
+    case Op::kGetXattr:
+    case Op::kListXattr:
+    case Op::kRemoveXattr:
+      return true;
+    default:
+      return false;
+  }
+}
+
 }  // namespace
 
-int ErrnoOf(const Status& status) {
+int ErrnoOf(Op op, const Status& status) {
   if (status.code() == Code::kPermission) return EPERM;
   if (status.code() == Code::kExpired) return ESTALE;
+  if (status.code() == Code::kNotFound && NamesAnInode(op)) return ESTALE;
   return ToErrno(status.code());
 }
 

@@ -47,8 +47,9 @@ struct CallEnvironment {
 };
 
 // The errno for the kernel. It has checked the permission bits itself, so what is refused here is
-// refused for other reasons: EPERM.
-int ErrnoOf(const Status& status);
+// refused for other reasons: EPERM. An inode that is gone is ESTALE: its name may stand for another
+// file by now, and that is the answer for which the kernel looks the name up again.
+int ErrnoOf(Op op, const Status& status);
 struct stat ToStat(volume::Ino ino, const volume::Attr& attr);
 
 // One request of the kernel, from its arrival to its answer: who asks, a context that ends when the
@@ -78,7 +79,7 @@ class Call {
   volume::Ino FromKernel(fuse_ino_t ino) const { return env_.inos.FromKernel(ino); }
 
   void Error(int error);
-  void Error(const Status& status) { Error(ErrnoOf(status)); }
+  void Error(const Status& status) { Error(ErrnoOf(op_, status)); }
   void Ok() { Error(0); }
   // A value, or its error.
   void Reply(const Result<void>& result);
