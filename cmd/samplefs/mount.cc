@@ -126,7 +126,7 @@ Result<fuse::MountOptions> MakeMountOptions(const MountFlags& flags,
   ASSIGN_OR_RETURN(const double refresh, ParseSeconds("refresh", flags.refresh));
   options.refresh_interval = Milliseconds(refresh);
   ASSIGN_OR_RETURN(const double io, ParseSeconds("io-timeout", flags.io_timeout));
-  options.data_set.io_timeout = Milliseconds(io);
+  options.data_set.io_timeout = general.io_timeout = Milliseconds(io);
   options.data_set.io_retries = static_cast<int>(flags.io_retries);
   options.data_set.prefetch = flags.prefetch != 0;
   ASSIGN_OR_RETURN(options.data_set.max_readahead,

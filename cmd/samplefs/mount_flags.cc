@@ -188,7 +188,7 @@ void AddMountFlags(Command& command, MountFlags* f) {
   command.AddOption("--put-timeout", &f->put_timeout,
                     "an upload that takes longer is given up and tried again");
   command.AddOption("--io-timeout", &f->io_timeout,
-                    "how long a read or write is tried before it fails");
+                    "how long a request waits for servers that are away before it fails");
   command.AddOption("--io-retries", &f->io_retries,
                     "how often a failed request is repeated; 0: as long as --io-timeout lasts");
   command.AddOption("--upload-limit", &f->upload_limit,

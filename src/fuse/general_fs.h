@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <memory>
 
@@ -18,6 +19,9 @@ struct GeneralOptions {
   double entry_timeout = 1;
   double dir_entry_timeout = 1;
   double negative_timeout = 0;
+  // How long a request waits for servers that are away before it fails with EIO. Data has the
+  // deadline of VfsOptions besides.
+  std::chrono::milliseconds io_timeout{60'000};
   bool xattr = true;
   bool writeback_cache = false;     // the kernel gathers small writes; other clients see them later
   unsigned max_read = 0;            // LibraryMaxRead

@@ -167,6 +167,55 @@ TEST(Faults, ReadersWaitForRedisAndGoOn) {
   EXPECT_EQ(reading.get(), 0) << "and then goes on";
 }
 
+TEST(Faults, ALongOutageOfRedisIsAnErrorThatHeals) {
+  auto volume = VolumeWithFiles(Engine::kRedis);
+  ASSERT_OK(volume);
+  auto mount = TestMount::Make(**volume, {"--io-timeout", "3s"});
+  ASSERT_OK(mount);
+  ASSERT_OK((*volume)->redis().Command("pause redis"));
+  const auto begin = std::chrono::steady_clock::now();
+  // Each in a thread of its own: they fail at the same time.
+  const auto fails = [](auto call) {
+    return std::async(std::launch::async, [call] { return call() == 0 ? 0 : errno; });
+  };
+  std::vector<std::future<int>> errors;
+  errors.push_back(fails([path = (*mount)->File("f1")] {
+    struct stat status = {};
+    return ::stat(path.c_str(), &status);
+  }));
+  errors.push_back(fails([path = (*mount)->File("d")] { return ::mkdir(path.c_str(), 0755); }));
+  for (auto& error : errors) EXPECT_EQ(error.get(), EIO);
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, 15s);
+  ASSERT_OK((*volume)->redis().Command("resume redis"));
+  EXPECT_TRUE(WaitFor([&] { return WrongFiles(**mount) == 0; }, 60s)) << (*mount)->Log();
+  EXPECT_EQ(::mkdir((*mount)->File("e").c_str(), 0755), 0);
+}
+
+TEST(Faults, WhoHoldsTheDatabaseDoesNotHoldTheMount) {
+  auto volume = VolumeWithFiles(Engine::kSqlite);
+  ASSERT_OK(volume);
+  auto mount = TestMount::Make(**volume, {"--io-timeout", "3s"});
+  ASSERT_OK(mount);
+  const std::string held = (*volume)->dir() + "/held";
+  // Until its input ends.
+  FILE* const holder = ::popen(
+      fmt::format("python3 -c \"import sqlite3, sys; c = sqlite3.connect('{}/meta.db', timeout=60, "
+                  "isolation_level=None); c.execute('BEGIN IMMEDIATE'); open('{}', 'w'); "
+                  "sys.stdin.read()\"",
+                  (*volume)->dir(), held)
+          .c_str(),
+      "we");
+  ASSERT_NE(holder, nullptr);
+  EXPECT_TRUE(WaitFor([&] { return ::access(held.c_str(), F_OK) == 0; }));
+  auto making = std::async(std::launch::async, [path = (*mount)->File("d")] {
+    return ::mkdir(path.c_str(), 0755) == 0 ? 0 : errno;
+  });
+  EXPECT_EQ(making.wait_for(30s), std::future_status::ready);
+  EXPECT_EQ(::pclose(holder), 0);
+  EXPECT_EQ(making.get(), EIO);
+  EXPECT_EQ(::mkdir((*mount)->File("e").c_str(), 0755), 0) << errno;
+}
+
 // A volume on MinIO, so that the store can hang.
 class HungStore : public ::testing::Test {
  protected:

@@ -143,6 +143,7 @@ const Context& Call::ctx() {
   cancel_ = std::make_shared<Cancel>(env_.stop);
   cancel_->interrupts = &env_.interrupts;
   ctx_ = Context::Background().WithStop(cancel_->source->get_token());
+  if (env_.io_timeout.count() > 0) ctx_ = ctx_->WithDeadline(start_ + env_.io_timeout);
   interruptible_ = true;
   fuse_req_interrupt_func(
       request_,

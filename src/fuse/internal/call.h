@@ -41,6 +41,7 @@ struct CallEnvironment {
   std::stop_token stop;  // the mount ends: nobody waits for answers any more
   Timeouts timeouts;
   InoMap inos;
+  std::chrono::milliseconds io_timeout{0};  // after which a request fails; 0: never
   bool read_only = false;
   ToldLengths* told = nullptr;                    // learns what the kernel is told; may be null
   std::atomic<std::uint64_t>* changes = nullptr;  // counts what may have changed; may be null
@@ -53,7 +54,8 @@ int ErrnoOf(Op op, const Status& status);
 struct stat ToStat(volume::Ino ino, const volume::Attr& attr);
 
 // One request of the kernel, from its arrival to its answer: who asks, a context that ends when the
-// asker was interrupted or the mount ends, and the answer, given exactly once. Counted and logged.
+// asker was interrupted, the mount ends or it took too long, and the answer, given exactly once.
+// Counted and logged.
 //
 // Used by one thread at a time; may move to another one with the work.
 class Call {
@@ -69,7 +71,7 @@ class Call {
     if (logging_) fmt::format_to(std::back_inserter(detail_), format, std::forward<Args>(args)...);
   }
 
-  // Ends when the asker is interrupted.
+  // Ends when the asker is interrupted, and when the mount's time for a request is up.
   const Context& ctx();
   // Does not: for what would lose data if it were broken off. The volume has deadlines of its own.
   static Context LastingContext() { return Context::Background(); }
