@@ -57,6 +57,19 @@ void OnOpen(fuse_req_t request, fuse_ino_t ino, fuse_file_info* file) {
   });
 }
 
+// The name was new to the kernel and is not: others were faster, or it remembered too long that it
+// does not exist. It takes what a CREATE opens for a new file and checks nothing, so only a file of
+// the caller's own is opened here. For everything else ESTALE makes it look the name up and open
+// what is there by its own rules.
+Result<volume::OpenedFile> OpenExisting(State& state, Call& call, const char* name, int flags) {
+  volume::Caller caller = call.caller();
+  ASSIGN_OR_RETURN(const auto entry, state.vfs.Lookup(call.ctx(), caller, call.ino(), name));
+  if (entry.attr.type != volume::FileType::kFile || entry.attr.uid != caller.uid)
+    return Fail(Code::kExpired, "'{}' exists", name);
+  caller.check_permissions = true;
+  return state.vfs.Open(call.ctx(), caller, entry.ino, FlagsOf(state, flags));
+}
+
 void OnCreate(fuse_req_t request, fuse_ino_t parent, const char* name, mode_t mode,
               fuse_file_info* file) {
   State& state = State::Of(request);
@@ -64,7 +77,13 @@ void OnCreate(fuse_req_t request, fuse_ino_t parent, const char* name, mode_t mo
   call.Detail(",{},{:o}", name, mode);
   auto opened = state.vfs.Create(call.ctx(), call.caller((mode & S_ISGID) != 0), call.ino(), name,
                                  static_cast<std::uint16_t>(mode & 07777),
-                                 FlagsOf(state, file->flags), (file->flags & O_EXCL) != 0);
+                                 FlagsOf(state, file->flags), /*exclusive=*/true);
+  if (!opened && IsAlreadyExists(opened.error()) && (file->flags & O_EXCL) == 0) {
+    opened = OpenExisting(state, call, name, file->flags);
+    // Gone again, or refused: the kernel finds out why.
+    if (!opened && (IsNotFound(opened.error()) || opened.error().code() == Code::kPermission))
+      return call.Error(ESTALE);
+  }
   if (!opened) return call.Error(opened.error());
   fuse_file_info out = *file;
   out.fh = static_cast<std::uint64_t>(opened->handle);

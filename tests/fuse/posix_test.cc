@@ -8,6 +8,7 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
+#include <functional>
 #include <map>
 #include <set>
 #include <thread>
@@ -317,6 +318,72 @@ TEST_P(PosixTest, PermissionsStickyAndSetgid) {
       0);
   ASSERT_EQ(::stat(File("suid").c_str(), &status), 0);
   EXPECT_EQ(status.st_mode & 07777, 0777u);
+}
+
+// One mount remembers that names do not exist while another makes them.
+class OtherMount : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    auto volume = TestVolume::Make(Engine::kSqlite);
+    ASSERT_OK(volume);
+    volume_ = std::move(*volume);
+    auto one = TestMount::Make(*volume_, {}, "one");
+    ASSERT_OK(one);
+    one_ = std::move(*one);
+    ASSERT_EQ(::chmod(one_->path().c_str(), 0777), 0);
+    auto late = TestMount::Make(*volume_, {"--negative-entry-cache", "60s"}, "late");
+    ASSERT_OK(late);
+    late_ = std::move(*late);
+  }
+
+  // What a user gets who opens a file that, as the kernel remembers, is not there; 0 if it is open.
+  int OpenLate(const char* name, int flags, const std::function<void(const std::string&)>& make) {
+    struct stat status = {};
+    EXPECT_EQ(::stat(late_->File(name).c_str(), &status), -1);
+    make(one_->File(name));
+    return As(1000, 1000, [&] {
+      return ::open(late_->File(name).c_str(), flags | O_CREAT | O_NONBLOCK, 0644) >= 0 ? 0 : errno;
+    });
+  }
+
+  std::unique_ptr<TestVolume> volume_;
+  std::unique_ptr<TestMount> one_, late_;
+};
+
+TEST_F(OtherMount, CreatingWhatExistsOpensOnlyWhatMayBeOpened) {
+  const auto make = [](mode_t mode, uid_t owner) {
+    return [=](const std::string& path) {
+      ASSERT_OK(WriteWhole(path, "content"));
+      ASSERT_EQ(::chmod(path.c_str(), mode), 0);
+      ASSERT_EQ(::chown(path.c_str(), owner, owner), 0);
+    };
+  };
+  EXPECT_EQ(OpenLate("secret", O_RDWR, make(0600, 0)), EACCES);
+  EXPECT_EQ(OpenLate("emptied", O_RDWR | O_TRUNC, make(0644, 0)), EACCES);
+  EXPECT_EQ(*ReadWhole(one_->File("emptied")), "content");
+  EXPECT_EQ(OpenLate("locked", O_RDWR, make(0400, 1000)), EACCES);
+  EXPECT_EQ(OpenLate("others", O_RDONLY, make(0644, 0)), 0);
+  EXPECT_EQ(OpenLate("group", O_RDWR, make(0660, 1000)), 0);
+  EXPECT_EQ(OpenLate("mine", O_RDWR | O_TRUNC, make(0600, 1000)), 0);
+  EXPECT_EQ(*ReadWhole(one_->File("mine")), "");
+  EXPECT_EQ(OpenLate("exclusive", O_RDWR | O_EXCL, make(0666, 1000)), EEXIST);
+}
+
+TEST_F(OtherMount, CreatingWhatIsNoFileDoesWhatTheKernelSays) {
+  EXPECT_EQ(OpenLate("d", O_RDWR,
+                     [](const std::string& path) { ASSERT_EQ(::mkdir(path.c_str(), 0777), 0); }),
+            EISDIR);
+  EXPECT_EQ(OpenLate("fifo", O_RDWR,
+                     [](const std::string& path) {
+                       ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
+                       ASSERT_EQ(::chown(path.c_str(), 1000, 1000), 0);
+                     }),
+            0);
+  EXPECT_EQ(
+      OpenLate("link", O_RDWR,
+               [](const std::string& path) { ASSERT_EQ(::symlink("target", path.c_str()), 0); }),
+      0);
+  EXPECT_EQ(*ReadWhole(one_->File("target")), "");
 }
 
 TEST(Trash, TakesTheNameOfAnOpenFileAndNothingElse) {

@@ -114,6 +114,14 @@ Result<Entry> EngineMetaStore::Create(const Context& ctx, const Caller& caller, 
     if (existing->attr.type == FileType::kDirectory) {
       return Fail(Code::kIsDirectory, "'{}' is a directory", name);
     }
+    if (existing->attr.type != FileType::kFile) {
+      return Fail(Code::kInvalid, "'{}' is not a regular file", name);
+    }
+    // As opening it for writing does.
+    RETURN_IF_ERROR(CheckAccess(caller, existing->attr, kMayWrite));
+    if ((existing->attr.flags & kFlagImmutable) != 0) {
+      return Fail(Code::kPermission, "the file is immutable");
+    }
     auto attr = NoteOpen(ctx, existing->ino);
     if (attr) return Entry{.ino = existing->ino, .attr = *std::move(attr)};
     // Removed meanwhile: then it is to be made.

@@ -105,6 +105,12 @@ TEST_P(MetaStoreContract, CreateOpensWhatExistsUnlessExclusive) {
   EXPECT_CODE(store_->Create(ctx_, root_, kRootIno, "a", 0644, true), Code::kAlreadyExists);
   MakeDir(kRootIno, "d");
   EXPECT_CODE(store_->Create(ctx_, root_, kRootIno, "d", 0644, false), Code::kIsDirectory);
+  const Caller user{.uid = 100, .gid = 200, .groups = {}};
+  EXPECT_CODE(store_->Create(ctx_, user, kRootIno, "a", 0644, false), Code::kPermission);
+  ASSERT_OK(store_->Mknod(ctx_, root_, kRootIno, "p", FileType::kFifo, 0666, 0));
+  EXPECT_CODE(store_->Create(ctx_, root_, kRootIno, "p", 0644, false), Code::kInvalid);
+  ASSERT_OK(store_->SetAttr(ctx_, root_, first->ino, {.flags = kFlagImmutable}));
+  EXPECT_CODE(store_->Create(ctx_, root_, kRootIno, "a", 0644, false), Code::kPermission);
   EXPECT_OK(store_->Close(ctx_, first->ino));
   EXPECT_OK(store_->Close(ctx_, first->ino));
   EXPECT_CODE(store_->Close(ctx_, first->ino), Code::kInvalid);
