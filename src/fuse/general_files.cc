@@ -125,9 +125,12 @@ void OnWrite(fuse_req_t request, fuse_ino_t ino, const char* bytes, std::size_t 
   auto call = std::make_unique<Call>(state.env, request, Op::kWrite, ino);
   call->Detail(",{},{}", size, offset);
   if (TooLarge(offset, size)) return call->Error(EFBIG);
-  // The bytes are ours only until we return: a write is done here. It waits only when the buffers
-  // are full, for which the volume has a deadline.
-  Write(state, *call, *file, static_cast<std::uint64_t>(offset), {bytes, size});
+  const auto at = static_cast<std::uint64_t>(offset);
+  // It waits when the buffers are full.
+  if (const IoTurn turn(state); turn.here()) return Write(state, *call, *file, at, {bytes, size});
+  // The bytes are ours only until we return. No more are copied than programs write at a time.
+  state.RunInPool([&state, at, file = *file, copy = std::string(bytes, size),
+                   call = std::move(call)] { Write(state, *call, file, at, copy); });
 }
 
 void OnFlush(fuse_req_t request, fuse_ino_t ino, fuse_file_info* file) {

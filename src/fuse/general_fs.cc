@@ -78,13 +78,14 @@ State::State(volume::Vfs& the_vfs, OpStats& the_stats, const Logger& the_log,
 
 State::~State() = default;
 
+IoTurn::IoTurn(State& state) : state_(state), here_(state.waiting.fetch_add(1) < kInlineIo) {}
+
 void State::RunIo(std::move_only_function<void()> work) {
-  if (waiting.fetch_add(1) < kInlineIo) {
-    work();
-    --waiting;
-    return;
-  }
-  --waiting;
+  if (const IoTurn turn(*this); turn.here()) return work();
+  RunInPool(std::move(work));
+}
+
+void State::RunInPool(std::move_only_function<void()> work) {
   // At the end of the mount the pool takes nothing more; every request is answered all the same.
   auto shared = std::make_shared<std::move_only_function<void()>>(std::move(work));
   if (!pool.Submit(Context::Background(), [shared] { (*shared)(); })) (*shared)();

@@ -7,9 +7,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <filesystem>
 #include <future>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "base/testing/matchers.h"
 #include "fuse/mounted.h"
@@ -264,6 +266,49 @@ TEST_F(HungStore, ALongOutageIsAnErrorThatHeals) {
     EXPECT_TRUE(WaitFor([&] { return WrongFiles(**mount) == 0; }, 60s));
     ASSERT_OK((*mount)->Unmount());
   }
+}
+
+TEST_F(HungStore, ManyWritersLeaveRoomForNames) {
+  auto mount = TestMount::Make(*volume_, {"--buffer-size", "32", "--max-uploads", "2"});
+  ASSERT_OK(mount);
+  constexpr int kWriters = 80;
+  std::vector<UniqueFd> files;
+  for (int i = 0; i < kWriters; ++i) {
+    files.emplace_back(
+        ::open((*mount)->File(fmt::format("w{}", i)).c_str(), O_WRONLY | O_CREAT, 0644));
+    ASSERT_TRUE(files.back().valid());
+  }
+  ASSERT_OK(minio_->Command("pause minio"));
+  const std::string piece = Pattern(1 << 20, 5);
+  std::atomic<int> written{0};
+  std::vector<std::future<bool>> writers;
+  for (const UniqueFd& file : files) {
+    writers.push_back(std::async(std::launch::async, [&] {
+      for (int i = 0; i < 2; ++i) {
+        if (!WriteAll(file.get(), piece)) return false;
+        ++written;
+      }
+      return true;
+    }));
+  }
+  // Until the buffers are full and nobody gets further.
+  int before = -1;
+  EXPECT_TRUE(WaitFor(
+      [&] {
+        SleepBriefly(500ms);
+        return std::exchange(before, written.load()) == written;
+      },
+      20s));
+  EXPECT_LT(written, 2 * kWriters) << "nobody had to wait";
+  auto making = std::async(std::launch::async, [path = (*mount)->File("d")] {
+    return ::mkdir(path.c_str(), 0755) == 0 ? 0 : errno;
+  });
+  EXPECT_EQ(making.wait_for(10s), std::future_status::ready);
+  ASSERT_OK(minio_->Command("resume minio"));
+  EXPECT_EQ(making.get(), 0);
+  for (auto& writer : writers) EXPECT_TRUE(writer.get());
+  files.clear();
+  EXPECT_EQ(*ReadWhole((*mount)->File("w79")), piece + piece);
 }
 
 TEST_F(HungStore, ReadersCanBeKilledAndTheMountTakenAway) {

@@ -45,6 +45,8 @@ class GeneralFs::State {
   // Runs `work` here, or on the pool if too many requests wait for data already. The work owns its
   // call.
   void RunIo(std::move_only_function<void()> work);
+  // The second half of that, for who has no turn.
+  void RunInPool(std::move_only_function<void()> work);
 
   std::shared_ptr<volume::DirStream> Directory(std::uint64_t handle);
   std::uint64_t AddDirectory(std::shared_ptr<volume::DirStream> stream);
@@ -62,7 +64,7 @@ class GeneralFs::State {
   std::function<void(volume::Ino)> forget_attributes;  // makes the kernel ask again
   CallEnvironment env;
   KnownVersions versions;
-  std::atomic<std::size_t> waiting{0};
+  std::atomic<std::size_t> waiting{0};  // threads of the session with work for data, see IoTurn
 
  private:
   Mutex mutex_;
@@ -71,6 +73,21 @@ class GeneralFs::State {
 
  public:
   ThreadPool pool;
+};
+
+// While it lives, a thread of the session counts among those that may wait for data; without a turn
+// it must not wait.
+class IoTurn {
+ public:
+  explicit IoTurn(GeneralFs::State& state);
+  ~IoTurn() { --state_.waiting; }
+  IoTurn(const IoTurn&) = delete;
+  IoTurn& operator=(const IoTurn&) = delete;
+  bool here() const { return here_; }
+
+ private:
+  GeneralFs::State& state_;
+  const bool here_;
 };
 
 // The handlers, by file.
