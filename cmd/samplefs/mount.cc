@@ -165,6 +165,9 @@ Result<void> Serve(Tool& tool, MountFlags& flags) {
   if (IsBackgroundProcess()) {
     ASSIGN_OR_RETURN(log, OpenLog(flags.log_file.empty() ? DefaultLog() : flags.log_file));
   }
+  ASSIGN_OR_RETURN(const double exit, ParseSeconds("exit-timeout", flags.exit_timeout));
+  if (exit < 1) return paddleop::Fail(Code::kInvalid, "--exit-timeout must be at least 1s");
+  fuse::ExitGuard guard(Milliseconds(exit), tool.log());
   ASSIGN_OR_RETURN(auto volume, tool.OpenVolume(volume_options));
   ASSIGN_OR_RETURN(options.meta_url, tool.ResolveVolume());
   options.session.source = "SampleFS:" + volume->setting().name;
@@ -178,7 +181,7 @@ Result<void> Serve(Tool& tool, MountFlags& flags) {
     }
     options.general.root = options.data_set.root = root->ino;
   }
-  return fuse::RunMount(tool.ctx(), *volume, options, tool.metrics(), tool.log(), [&] {
+  return fuse::RunMount(tool.ctx(), *volume, options, tool.metrics(), guard, tool.log(), [&] {
     tool.log().Info(tool.ctx(), "mounted",
                     {{"volume", volume->setting().name},
                      {"path", mount_point},

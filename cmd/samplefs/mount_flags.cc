@@ -103,6 +103,7 @@ std::map<std::string, Setting> ByName(MountFlags* f) {
           {"get-timeout", text(&f->get_timeout)},
           {"put-timeout", text(&f->put_timeout)},
           {"io-timeout", text(&f->io_timeout)},
+          {"exit-timeout", text(&f->exit_timeout)},
           {"io-retries", number(&f->io_retries)},
           {"upload-limit", number(&f->upload_limit)},
           {"download-limit", number(&f->download_limit)},
@@ -189,6 +190,8 @@ void AddMountFlags(Command& command, MountFlags* f) {
                     "an upload that takes longer is given up and tried again");
   command.AddOption("--io-timeout", &f->io_timeout,
                     "how long a request waits for servers that are away before it fails");
+  command.AddOption("--exit-timeout", &f->exit_timeout,
+                    "how long the process may take to end, whatever it waits for");
   command.AddOption("--io-retries", &f->io_retries,
                     "how often a failed request is repeated; 0: as long as --io-timeout lasts");
   command.AddOption("--upload-limit", &f->upload_limit,

@@ -33,6 +33,7 @@ struct MountFlags {
   std::string get_timeout = "60s";
   std::string put_timeout = "60s";
   std::string io_timeout = "60s";
+  std::string exit_timeout = "60s";
   std::int64_t io_retries = 0;
   std::int64_t upload_limit = -1;  // not given
   std::int64_t download_limit = -1;

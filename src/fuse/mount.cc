@@ -5,7 +5,6 @@
 #include "base/thread_pool.h"
 #include "fuse/control.h"
 #include "fuse/data_set_fs.h"
-#include "fuse/internal/exit_guard.h"
 #include "fuse/internal/fuse_api.h"
 #include "fuse/internal/kernel_mount.h"
 #include "fuse/internal/mount_status.h"
@@ -14,9 +13,6 @@
 
 namespace paddleop::fuse {
 namespace {
-
-// From the request to stop to the end of the process.
-constexpr std::chrono::seconds kExitLimit{60};
 
 // Waits for the caller's stop and then ends the session.
 class Stopper {
@@ -71,9 +67,8 @@ Result<Servers> StartServers(const Context& ctx, const MountOptions& options,
 }
 
 Result<void> RunGeneral(const Context& ctx, volume::Volume& volume, const MountOptions& options,
-                        OpStats& stats, MetricsRegistry& metrics, const Logger& log,
-                        std::function<void()> ready) {
-  ExitGuard guard(log);
+                        OpStats& stats, MetricsRegistry& metrics, ExitGuard& guard,
+                        const Logger& log, std::function<void()> ready) {
   GeneralOptions general = options.general;
   general.max_read = LibraryMaxRead(options.session);
   GeneralFs fs(volume.vfs(), stats, log, general, std::move(ready));
@@ -88,25 +83,24 @@ Result<void> RunGeneral(const Context& ctx, volume::Volume& volume, const MountO
   Result<void> served;
   {
     const Stopper stopper(ctx, [&] {
-      guard.Arm(kExitLimit);
+      guard.Arm();
       fs.Cancel();
       session->Stop();
     });
     served = session->Run();
   }
-  guard.Arm(kExitLimit);
+  guard.Arm();
   fs.Cancel();
   fs.Drain();
-  auto flushed = volume.vfs().FlushAll(Context::Background().WithTimeout(kExitLimit / 2));
+  auto flushed = volume.vfs().FlushAll(Context::Background().WithTimeout(guard.limit() / 2));
   session.reset();
   if (!flushed) return std::unexpected(std::move(flushed).error().Wrap("written data was lost"));
   return served;
 }
 
 Result<void> RunDataSet(const Context& ctx, volume::Volume& volume, const MountOptions& options,
-                        OpStats& stats, MetricsRegistry& metrics, const Logger& log,
-                        std::function<void()> ready) {
-  ExitGuard guard(log);
+                        OpStats& stats, MetricsRegistry& metrics, ExitGuard& guard,
+                        const Logger& log, std::function<void()> ready) {
   ASSIGN_OR_RETURN(auto data,
                    volume::DataSet::Open(ctx, volume.meta(), volume.blocks(), volume.disk_cache(),
                                          metrics, options.data_set));
@@ -141,7 +135,7 @@ Result<void> RunDataSet(const Context& ctx, volume::Volume& volume, const MountO
   Result<void> served;
   {
     const Stopper stopper(ctx, [&] {
-      guard.Arm(kExitLimit);
+      guard.Arm();
       session->Detach();
       // Who tells the kernel to forget a page waits until the read of that page is answered, and
       // cannot be killed meanwhile. So readers get their answers, if only errors, and the session
@@ -152,7 +146,7 @@ Result<void> RunDataSet(const Context& ctx, volume::Volume& volume, const MountO
     });
     served = session->Run();
   }
-  guard.Arm(kExitLimit);
+  guard.Arm();
   // Answers still under way, and what the kernel is told to forget, go out through the session: it
   // ends last.
   stop_asking();
@@ -164,11 +158,12 @@ Result<void> RunDataSet(const Context& ctx, volume::Volume& volume, const MountO
 }  // namespace
 
 Result<void> RunMount(const Context& ctx, volume::Volume& volume, const MountOptions& options,
-                      MetricsRegistry& metrics, const Logger& log, std::function<void()> ready) {
+                      MetricsRegistry& metrics, ExitGuard& guard, const Logger& log,
+                      std::function<void()> ready) {
   OpStats stats(metrics);
   return options.read_only
-             ? RunDataSet(ctx, volume, options, stats, metrics, log, std::move(ready))
-             : RunGeneral(ctx, volume, options, stats, metrics, log, std::move(ready));
+             ? RunDataSet(ctx, volume, options, stats, metrics, guard, log, std::move(ready))
+             : RunGeneral(ctx, volume, options, stats, metrics, guard, log, std::move(ready));
 }
 
 }  // namespace paddleop::fuse

@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "base/metrics.h"
 #include "fuse/data_set_fs.h"
+#include "fuse/exit_guard.h"
 #include "fuse/general_fs.h"
 #include "fuse/session.h"
 #include "volume/vfs/data_set.h"
@@ -30,8 +31,10 @@ struct MountOptions {
 // the context stops, then commits what was written. `ready` is called when the kernel has accepted
 // the mount.
 //
-// When the end takes too long, because a store hangs, the process exits with an error.
+// When the mount is to end, the guard is armed and stays so: the volume may wait for a store that
+// hangs even while it is destroyed. So the guard outlives the volume.
 Result<void> RunMount(const Context& ctx, volume::Volume& volume, const MountOptions& options,
-                      MetricsRegistry& metrics, const Logger& log, std::function<void()> ready);
+                      MetricsRegistry& metrics, ExitGuard& guard, const Logger& log,
+                      std::function<void()> ready);
 
 }  // namespace paddleop::fuse

@@ -332,6 +332,56 @@ TEST_F(HungStore, ReadersCanBeKilledAndTheMountTakenAway) {
   }
 }
 
+// What was written cannot be stored, and the volume waits for the store while it is taken down.
+TEST_F(HungStore, AProcessThatIsToldToEndEnds) {
+  auto mount = TestMount::Make(*volume_, {"--exit-timeout", "4s"});
+  ASSERT_OK(mount);
+  const UniqueFd file(::open((*mount)->File("dirty").c_str(), O_WRONLY | O_CREAT, 0644));
+  ASSERT_OK(minio_->Command("pause minio"));
+  ASSERT_EQ(::write(file.get(), "data", 4), 4);
+  ASSERT_EQ(::kill((*mount)->pid(), SIGTERM), 0);
+  EXPECT_TRUE(WaitFor([&] { return ::kill((*mount)->pid(), 0) != 0; }, 10s));
+  EXPECT_NE((*mount)->Log().find("did not end in time"), std::string::npos) << (*mount)->Log();
+  ASSERT_OK(minio_->Command("resume minio"));
+}
+
+// The cache lies in a file system whose process is stopped: nobody can look at it any more.
+TEST(Faults, ACacheThatHangsDoesNotKeepTheProcess) {
+  auto disk = TestVolume::Make(Engine::kSqlite);
+  ASSERT_OK(disk);
+  auto cache = TestMount::Make(**disk);
+  ASSERT_OK(cache);
+  auto volume = VolumeWithFiles(Engine::kSqlite);
+  ASSERT_OK(volume);
+  auto mount = TestMount::Make(
+      **volume, {"--read-only", "--exit-timeout", "4s", "--cache-dir", (*cache)->File("cache")});
+  ASSERT_OK(mount);
+  ASSERT_EQ(WrongFiles(**mount), 0);
+  // No request is under way then, which nobody could break off.
+  std::uint64_t requests = 0;
+  EXPECT_TRUE(WaitFor([&] {
+    SleepBriefly(300ms);
+    auto now = (*cache)->Requests();
+    return now && std::exchange(requests, *now) == *now;
+  }));
+  ASSERT_EQ(::kill((*cache)->pid(), SIGSTOP), 0);
+  // Until somebody waits for the cache.
+  const auto waits = [&] {
+    for (const auto& task : fs::directory_iterator(fmt::format("/proc/{}/task", (*mount)->pid()))) {
+      auto where = ReadFile(task.path().string() + "/wchan");
+      if (where && where->find("request_wait_answer") != std::string::npos) return true;
+    }
+    return false;
+  };
+  EXPECT_TRUE(WaitFor(waits, 60s));
+  EXPECT_EQ(::umount2((*mount)->path().c_str(), MNT_DETACH), 0);
+  EXPECT_TRUE(WaitFor(
+      [&] { return (*mount)->Log().find("did not end in time") != std::string::npos; }, 15s));
+  // Of what ends, the kernel closes the files first, for which it waits as well.
+  ASSERT_EQ(::kill((*cache)->pid(), SIGCONT), 0);
+  EXPECT_TRUE(WaitFor([&] { return ::kill((*mount)->pid(), 0) != 0; }));
+}
+
 // Redis hangs and the store refuses connections, both for as long as a restart of a machine takes.
 TEST(Faults, AnOutageOfHalfAMinuteIsAPause) {
   auto minio = Peer::Start("minio", {"--bucket", "volume"});

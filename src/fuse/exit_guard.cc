@@ -1,4 +1,4 @@
-#include "fuse/internal/exit_guard.h"
+#include "fuse/exit_guard.h"
 
 #include <unistd.h>
 
@@ -7,14 +7,14 @@
 
 namespace paddleop::fuse {
 
-void ExitGuard::Arm(std::chrono::seconds limit) {
+void ExitGuard::Arm() {
   if (thread_.joinable()) return;
-  thread_ = std::jthread([this, limit](const std::stop_token& stop) {
+  thread_ = std::jthread([this](const std::stop_token& stop) {
     SetThreadName("exit-guard");
     const Context ctx = Context::Background().WithStop(stop);
-    if (!Clock::System().SleepFor(ctx, limit)) return;
+    if (!Clock::System().SleepFor(ctx, limit_)) return;
     log_.Error(ctx, "the mount did not end in time; written data that was not synced may be lost",
-               {{"seconds", limit.count()}});
+               {{"milliseconds", limit_.count()}});
     ::_exit(1);
   });
 }
