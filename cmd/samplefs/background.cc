@@ -6,6 +6,7 @@
 
 #include <cerrno>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 
 #include "base/posix.h"
@@ -60,7 +61,10 @@ Result<int> StartInBackground(const std::vector<std::string>& arguments) {
   int status = 0;
   while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
   }
-  return WIFEXITED(status) ? WEXITSTATUS(status) : 1;
+  if (WIFEXITED(status)) return WEXITSTATUS(status);
+  const int signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+  return Fail(Code::kUnavailable, "the process in the background was ended by signal {} ({})",
+              signal, ::strsignal(signal));
 }
 
 Result<UniqueFd> OpenLog(const std::string& log_file) {

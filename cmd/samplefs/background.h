@@ -14,7 +14,7 @@ namespace paddleop::cmd {
 bool IsBackgroundProcess();
 
 // Starts the program again with the same command line. Returns 0 once it said that it is ready, or
-// its exit code if it ended before.
+// its exit code if it ended before; kUnavailable if a signal ended it.
 Result<int> StartInBackground(const std::vector<std::string>& arguments);
 
 // In the background process, while errors still reach who started it: where the log will go.

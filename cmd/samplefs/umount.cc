@@ -1,8 +1,12 @@
 #include <signal.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
 
 #include <cerrno>
 
 #include "base/clock.h"
+#include "base/posix.h"
 #include "fuse/control.h"
 #include "fuse/mount_table.h"
 #include "samplefs/tool.h"
@@ -24,12 +28,34 @@ bool WaitForEnd(const Context& ctx, pid_t process) {
   return true;
 }
 
+// A process that was killed leaves its socket behind. Whoever has the device number next is in the
+// mount table before it listens there.
+void RemoveDeadSocket(unsigned minor) {
+  const auto text = ReadFile("/proc/self/mountinfo");
+  if (!text) return;
+  const auto mounts = fuse::ParseMountInfo(*text);
+  if (!mounts) return;
+  for (const fuse::MountEntry& mount : *mounts) {
+    if (mount.major == 0 && mount.minor == minor) return;
+  }
+  const std::string path = fuse::ControlSocketPath(minor);
+  sockaddr_un address = {.sun_family = AF_UNIX, .sun_path = {}};
+  if (path.size() >= sizeof address.sun_path) return;
+  path.copy(address.sun_path, path.size());
+  const UniqueFd socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0 &&
+      errno == ECONNREFUSED) {
+    ::unlink(path.c_str());
+  }
+}
+
 Result<void> Unmount(Tool& tool, const UmountFlags& flags) {
   if (flags.timeout < 1)
     return paddleop::Fail(Code::kInvalid, "--timeout is {}; give 1 or more", flags.timeout);
   const auto timeout = std::chrono::seconds(flags.timeout);
   ASSIGN_OR_RETURN(const std::string directory, fuse::CanonicalDirectory(flags.directory));
   const auto process = fuse::FindMountProcess(directory);
+  ASSIGN_OR_RETURN(const auto mount, fuse::FindMount(directory));
   const Context ctx = tool.ctx().WithTimeout(timeout);
   RETURN_IF_ERROR(fuse::Unmount(ctx, directory, {.force = flags.force, .timeout = timeout}));
   if (!process) {
@@ -37,6 +63,7 @@ Result<void> Unmount(Tool& tool, const UmountFlags& flags) {
     // Otherwise it lives where we cannot see it, and may still be committing.
     if (code != Code::kNotFound && code != Code::kUnavailable)
       tool.log().Warn(ctx, "not waited for: " + process.error().message());
+    if (mount) RemoveDeadSocket(mount->minor);
     return {};
   }
   // The process commits what was written; when we return, it is done. Forced, it has to end
@@ -49,6 +76,8 @@ Result<void> Unmount(Tool& tool, const UmountFlags& flags) {
                           directory, *process, flags.timeout);
   }
   ::kill(*process, SIGKILL);
+  if (WaitForEnd(tool.ctx().WithTimeout(std::chrono::seconds(1)), *process) && mount)
+    RemoveDeadSocket(mount->minor);
   return {};
 }
 

@@ -86,12 +86,17 @@ int UnmountNow(const std::string& directory, bool lazy) {
   return errno;
 }
 
-// Ends the kernel's side of the connection: everybody who waits for the mount gets an error.
-void AbortConnection(unsigned minor) {
-  const std::string path = fmt::format("/sys/fs/fuse/connections/{}/abort", minor);
+// Takes the mount away and ends the kernel's side of the connection: everybody who waits for the
+// mount gets an error.
+Result<void> DetachAndAbort(const MountEntry& mount) {
+  // Opened before: once it is detached, the number may be another file system's. The open file
+  // stays with this connection.
+  const std::string path = fmt::format("/sys/fs/fuse/connections/{}/abort", mount.minor);
   const UniqueFd file(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
+  RETURN_IF_ERROR(DetachMount(mount.mount_point));
   if (file.valid()) [[maybe_unused]]
     const auto written = ::write(file.get(), "1", 1);
+  return {};
 }
 
 Status UnmountFailed(int error, const std::string& directory) {
@@ -197,11 +202,7 @@ Result<void> Unmount(const Context& ctx, const std::string& directory,
   }
   if (::geteuid() != 0 && mount->user && *mount->user != ::geteuid())
     return std::unexpected(UnmountFailed(EPERM, directory));
-  if (options.force) {
-    RETURN_IF_ERROR(DetachMount(directory));
-    AbortConnection(mount->minor);
-    return {};
-  }
+  if (options.force) return DetachAndAbort(*mount);
   // The kernel writes dirty pages back first, which may wait for a process that hangs: a child
   // waits instead of us, and we leave it behind if it takes too long.
   const pid_t child = ::fork();

@@ -56,6 +56,24 @@ TEST(MountCommand, SaysInOneLineWhatIsWrong) {
   ExpectLine({"refresh", "/proc"}, 1, {"no mount point"});
 }
 
+// The one in the background waits for a server that hangs when it is killed.
+TEST(MountCommand, SaysThatTheProcessInTheBackgroundWasKilled) {
+  auto volume = TestVolume::Make(Engine::kRedis);
+  ASSERT_OK(volume);
+  ASSERT_OK(MakeDirectories((*volume)->dir() + "/m"));
+  ASSERT_OK((*volume)->redis().Command("pause redis"));
+  auto done = RunProcess(
+      {"bash", "-c",
+       fmt::format("{}/samplefs mount {} {}/m -d & starter=$!; "
+                   "until child=$(cat /proc/$starter/task/*/children) && test -n \"$child\"; "
+                   "do sleep 0.05; done; kill -KILL $child; wait $starter",
+                   BinDir(), (*volume)->url(), (*volume)->dir())});
+  ASSERT_OK(done);
+  ASSERT_OK((*volume)->redis().Command("resume redis"));
+  EXPECT_EQ(done->exit_code, 1) << done->err;
+  EXPECT_NE(done->err.find("signal 9"), std::string::npos) << done->err;
+}
+
 // As somebody who is not root and has mounted nothing.
 Result<ProcessResult> RunAsNobody(const std::vector<std::string>& args) {
   std::vector<std::string> argv = {"setpriv", "--reuid=65534", "--regid=65534", "--clear-groups",

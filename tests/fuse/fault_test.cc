@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -94,6 +95,10 @@ TEST(Faults, AKilledProcessLeavesAMountThatCanBeTakenAway) {
   const auto volume = std::move(*made);
   auto mount = TestMount::Make(*volume);
   ASSERT_OK(mount);
+  struct stat root = {};
+  ASSERT_EQ(::stat((*mount)->path().c_str(), &root), 0);
+  const std::string socket = fmt::format("/run/samplefs/{}.sock", minor(root.st_dev));
+  ASSERT_EQ(::access(socket.c_str(), F_OK), 0);
   ASSERT_EQ(::kill((*mount)->pid(), SIGKILL), 0);
   ASSERT_TRUE(WaitFor([&] { return ::kill((*mount)->pid(), 0) != 0; }));
   struct stat status = {};
@@ -103,6 +108,7 @@ TEST(Faults, AKilledProcessLeavesAMountThatCanBeTakenAway) {
   ASSERT_FALSE(again);
   EXPECT_NE(again.error().message().find("busy"), std::string::npos) << again.error().message();
   EXPECT_OK((*mount)->Unmount());
+  EXPECT_EQ(::access(socket.c_str(), F_OK), -1) << socket << " is left";
   mount = TestMount::Make(*volume);
   ASSERT_OK(mount);
   EXPECT_EQ(WrongFiles(**mount), 0);
