@@ -7,12 +7,15 @@
 #include <algorithm>
 #include <thread>
 
+#include "base/crypto.h"
 #include "base/posix.h"
 #include "base/secret.h"
 #include "fuse/mount_table.h"
 #include "samplefs/background.h"
 #include "samplefs/mount_flags.h"
+#include "samplefs/mount_fstab.h"
 #include "samplefs/tool.h"
+#include "volume/format/object_key.h"
 
 namespace paddleop::cmd {
 namespace {
@@ -68,12 +71,13 @@ Result<volume::VolumeOptions> MakeVolumeOptions(const MountFlags& flags,
                                           .mount_point = mount_point,
                                           .process_id = static_cast<std::uint64_t>(::getpid())};
   }
-  if (flags.max_uploads < 1 || flags.max_uploads > 1000 || flags.max_downloads < 1 ||
+  if (flags.max_uploads < 1 || flags.max_uploads > 1000 || flags.max_downloads < 0 ||
       flags.max_downloads > 1000) {
     return paddleop::Fail(Code::kInvalid, "--max-uploads and --max-downloads go from 1 to 1000");
   }
   options.max_uploads = static_cast<std::size_t>(flags.max_uploads);
-  options.max_downloads = static_cast<std::size_t>(flags.max_downloads);
+  if (flags.max_downloads > 0)
+    options.max_downloads = static_cast<std::size_t>(flags.max_downloads);
   ASSIGN_OR_RETURN(options.buffer_bytes, ParseMebibytes("buffer-size", flags.buffer_size));
   if (options.buffer_bytes < (32U << 20))
     return paddleop::Fail(Code::kInvalid, "--buffer-size must be at least 32 MiB");
@@ -121,6 +125,9 @@ Result<fuse::MountOptions> MakeMountOptions(const MountFlags& flags,
                    ParseSeconds("negative-entry-cache", flags.negative_entry_cache));
   general.xattr = !flags.disable_xattr;
   general.writeback_cache = flags.writeback_cache;
+  if (!flags.umask.empty()) {
+    ASSIGN_OR_RETURN(general.umask, ParseUmask(flags.umask));
+  }
   options.read_only = flags.read_only;
   options.metrics_address = flags.metrics;
   ASSIGN_OR_RETURN(const double refresh, ParseSeconds("refresh", flags.refresh));
@@ -131,8 +138,8 @@ Result<fuse::MountOptions> MakeMountOptions(const MountFlags& flags,
   options.data_set.prefetch = flags.prefetch != 0;
   ASSIGN_OR_RETURN(options.data_set.max_readahead,
                    ParseMebibytes("max-readahead", flags.max_readahead));
-  options.data_set.fetch_threads =
-      static_cast<std::size_t>(std::clamp<std::int64_t>(flags.max_downloads, 1, 12));
+  if (flags.max_downloads > 0)
+    options.data_set.fetch_threads = static_cast<std::size_t>(flags.max_downloads);
   return options;
 }
 
@@ -153,14 +160,62 @@ void HandleHangup(bool read_only) {
   ::sigaction(SIGHUP, &action, nullptr);
 }
 
+void WarnOfNoEffect(Tool& tool, const MountFlags& flags) {
+  for (const std::string& ignored : flags.ignored)
+    tool.log().Warn(tool.ctx(), "mount option without effect", {{"option", ignored}});
+  const std::string others = FlagsOfTheOtherMode(flags);
+  if (others.empty()) return;
+  tool.log().Warn(
+      tool.ctx(),
+      flags.read_only ? "without effect in data-set mode" : "only --read-only mounts know these",
+      {{"flags", others}});
+}
+
+// As format does it, or by reading what format has written.
+Result<void> TryStore(const Context& ctx, volume::Volume& volume, bool read_only) {
+  auto& store = volume.objects();
+  if (read_only) {
+    ASSIGN_OR_RETURN(const std::string uuid,
+                     volume::object::GetString(store, ctx, volume::kUuidKey, 1024));
+    if (uuid == volume.setting().uuid) return {};
+    return paddleop::Fail(Code::kCorrupt, "another volume lies there ({})", uuid);
+  }
+  const std::string key = "testing/" + HexEncode(RandomBytes(5));
+  const std::string content = RandomBytes(64);
+  RETURN_IF_ERROR(volume::object::PutString(store, ctx, key, content));
+  ASSIGN_OR_RETURN(const std::string read, volume::object::GetString(store, ctx, key, 1024));
+  if (read != content)
+    return paddleop::Fail(Code::kCorrupt, "{} gives back other bytes than were put", store.name());
+  return store.Delete(ctx, key);
+}
+
+Result<void> CheckStorage(Tool& tool, volume::Volume& volume, const MountFlags& flags) {
+  if (!flags.check_storage) return {};
+  const Context ctx = tool.ctx().WithTimeout(std::chrono::seconds(30));
+  auto tried = TryStore(ctx, volume, flags.read_only);
+  if (tried) return {};
+  return std::unexpected(
+      std::move(tried).error().Wrap(fmt::format("--check-storage: {}", volume.objects().name())));
+}
+
+// The mount works without it.
+void WriteFstab(Tool& tool, const MountFlags& flags) {
+  if (!flags.update_fstab) return;
+  auto directory = fuse::CanonicalDirectory(flags.mount_point);
+  auto updated = directory ? UpdateFstab(tool.volume, *directory)
+                           : Result<void>(std::unexpected(directory.error()));
+  if (!updated)
+    tool.log().Warn(tool.ctx(), "--update-fstab", {{"error", updated.error().message()}});
+}
+
 Result<void> Serve(Tool& tool, MountFlags& flags) {
   RETURN_IF_ERROR(fuse::CheckFuse());
   ASSIGN_OR_RETURN(const std::string mount_point, fuse::CanonicalDirectory(flags.mount_point));
   RETURN_IF_ERROR(fuse::CheckMountPoint(mount_point));
   ASSIGN_OR_RETURN(const auto volume_options, MakeVolumeOptions(flags, mount_point));
   ASSIGN_OR_RETURN(auto options, MakeMountOptions(flags, mount_point));
-  for (const std::string& ignored : flags.ignored)
-    tool.log().Warn(tool.ctx(), "mount option without effect", {{"option", ignored}});
+  WarnOfNoEffect(tool, flags);
+  if (flags.fake) return {};
   UniqueFd log;
   if (IsBackgroundProcess()) {
     ASSIGN_OR_RETURN(log, OpenLog(flags.log_file.empty() ? DefaultLog() : flags.log_file));
@@ -169,6 +224,7 @@ Result<void> Serve(Tool& tool, MountFlags& flags) {
   if (exit < 1) return paddleop::Fail(Code::kInvalid, "--exit-timeout must be at least 1s");
   fuse::ExitGuard guard(Milliseconds(exit), tool.log());
   ASSIGN_OR_RETURN(auto volume, tool.OpenVolume(volume_options));
+  RETURN_IF_ERROR(CheckStorage(tool, *volume, flags));
   ASSIGN_OR_RETURN(options.meta_url, tool.ResolveVolume());
   options.session.source = "SampleFS:" + volume->setting().name;
   if (!flags.subdir.empty()) {
@@ -186,7 +242,7 @@ Result<void> Serve(Tool& tool, MountFlags& flags) {
                     {{"volume", volume->setting().name},
                      {"path", mount_point},
                      {"metadata", RedactUrl(options.meta_url)}});
-    if (!IsBackgroundProcess()) return;
+    if (!IsBackgroundProcess()) return WriteFstab(tool, flags);
     if (auto ready = SayReady(log); !ready)
       tool.log().Error(tool.ctx(), "background start", {{"error", ready.error().message()}});
   });
@@ -197,11 +253,14 @@ int RunMountCommand(Tool& tool, MountFlags& flags) {
     tool.Fail(applied.error());
     return kExitUsage;
   }
-  if (flags.background && !IsBackgroundProcess()) {
+  if (!flags.log_level.empty()) tool.SetLogLevel(flags.log_level);
+  if (flags.background && !flags.fake && !IsBackgroundProcess()) {
     auto arguments = OwnArguments();
     if (!arguments) return tool.Fail(arguments.error());
     auto started = StartInBackground(*arguments);
-    return started ? *started : tool.Fail(started.error());
+    if (!started) return tool.Fail(started.error());
+    if (*started == 0) WriteFstab(tool, flags);
+    return *started;
   }
   HandleHangup(flags.read_only);
   // Blocks come and go in buffers of megabytes: their memory goes back to the system at once, and

@@ -28,7 +28,7 @@ struct Ignored {
   bool takes_value;
   const char* why;
 };
-constexpr std::array<Ignored, 28> kIgnored = {{
+constexpr std::array<Ignored, 33> kIgnored = {{
     {"no-usage-report", false, "nothing is ever reported"},
     {"backup-meta", true, "metadata is not backed up by mounts"},
     {"backup-skip-trash", false, "metadata is not backed up by mounts"},
@@ -57,7 +57,28 @@ constexpr std::array<Ignored, 28> kIgnored = {{
     {"custom-labels", true, "metrics have no labels of the user's"},
     {"consul", true, "mounts register nowhere"},
     {"atime-mode", true, "reading does not change the access time"},
+    {"enable-cap", false, "capabilities of programs are not stored"},
+    {"enable-selinux", false, "security labels are not stored"},
+    {"prefix-internal", false, "there are no internal files"},
+    {"storage-class", true, "objects get the class that their bucket gives them"},
+    {"force", false, "what is mounted already must be unmounted first"},
 }};
+
+// Flags of `juicefs mount` that are not served here. Who gives them relies on them.
+struct Refused {
+  const char* name;
+  const char* why;
+};
+constexpr std::array<Refused, 4> kRefused = {{
+    {"root-squash", "the kernel lets root do everything before the mount is asked"},
+    {"all-squash", "the kernel checks permissions for the user it sees"},
+    {"bucket", "a mount uses the store of the volume's setting; see 'juicefs config'"},
+    {"storage", "a mount uses the store of the volume's setting; see 'juicefs config'"},
+}};
+
+Result<void> Refuse(const Refused& refused) {
+  return Fail(Code::kInvalid, "--{} is not supported: {}", refused.name, refused.why);
+}
 
 struct Setting {
   bool flag = false;
@@ -95,6 +116,7 @@ std::map<std::string, Setting> ByName(MountFlags* f) {
           {"entry-cache", text(&f->entry_cache)},
           {"dir-entry-cache", text(&f->dir_entry_cache)},
           {"negative-entry-cache", text(&f->negative_entry_cache)},
+          {"negative-dir-entry-cache", text(&f->negative_entry_cache)},
           {"enable-xattr", flag(&f->enable_xattr)},
           {"disable-xattr", flag(&f->disable_xattr)},
           {"writeback_cache", flag(&f->writeback_cache)},
@@ -118,7 +140,13 @@ std::map<std::string, Setting> ByName(MountFlags* f) {
           {"buffer-size", text(&f->buffer_size)},
           {"max-readahead", text(&f->max_readahead)},
           {"metrics", text(&f->metrics)},
+          {"umask", text(&f->umask)},
+          {"check-storage", flag(&f->check_storage)},
+          {"update-fstab", flag(&f->update_fstab)},
+          {"fake", flag(&f->fake)},
+          {"background", flag(&f->background)},
           {"log", text(&f->log_file)},
+          {"log-level", text(&f->log_level)},
           {"threads", number(&f->threads)},
           {"refresh", text(&f->refresh)}};
 }
@@ -145,6 +173,9 @@ Result<void> ApplyOne(const std::string& option, const std::map<std::string, Set
     if (name != ignored.name) continue;
     flags->ignored.push_back(fmt::format("{} ({})", name, ignored.why));
     return {};
+  }
+  for (const Refused& refused : kRefused) {
+    if (name == refused.name) return Refuse(refused);
   }
   const auto known = ours.find(name);
   if (known == ours.end())
@@ -177,11 +208,14 @@ void AddMountFlags(Command& command, MountFlags* f) {
                     "how long it may keep names of directories");
   command.AddOption("--negative-entry-cache,--negative-dir-entry-cache", &f->negative_entry_cache,
                     "how long it may remember that a name does not exist");
-  command.AddFlag("--enable-xattr", &f->enable_xattr, "extended attributes (they are enabled)");
+  command.AddFlag("--enable-xattr", &f->enable_xattr,
+                  "extended attributes (they are always enabled)");
   command.AddFlag("--disable-xattr", &f->disable_xattr,
                   "no extended attributes: a request less for each write");
   command.AddFlag("--writeback_cache", &f->writeback_cache,
                   "let the kernel gather small writes; for a volume with one writer");
+  command.AddOption("--umask", &f->umask,
+                    "for new files and directories, in octal, instead of that of each program");
   command.AddOption("--heartbeat", &f->heartbeat, "how often the mount tells that it is alive");
   command.AddFlag("--no-bgjob", &f->no_background_jobs, "leave cleaning up to other clients");
   command.AddOption("--get-timeout", &f->get_timeout,
@@ -206,7 +240,8 @@ void AddMountFlags(Command& command, MountFlags* f) {
       "--cache-large-write", &f->cache_large_write,
       "keep full blocks in the cache when they are written, not only when they are read");
   command.AddOption("--max-uploads", &f->max_uploads, "uploads at the same time");
-  command.AddOption("--max-downloads", &f->max_downloads, "downloads at the same time");
+  command.AddOption("--max-downloads", &f->max_downloads,
+                    "downloads at the same time (default: 32, in data-set mode 12)");
   command.AddOption("--buffer-size", &f->buffer_size, "memory for data on its way, in MiB");
   command.AddOption("--max-readahead", &f->max_readahead,
                     "how far to fetch ahead of a sequential reader, in MiB");
@@ -215,6 +250,16 @@ void AddMountFlags(Command& command, MountFlags* f) {
                     "threads that take the kernel's requests; 0: as many as fit the machine");
   command.AddOption("--refresh", &f->refresh,
                     "data-set mode: look for a newer state this often; 0s: only when told");
+  command.AddFlag("--check-storage", &f->check_storage,
+                  "try the object store before mounting: write, read and delete an object, or in "
+                  "data-set mode read one");
+  command.AddFlag("--update-fstab", &f->update_fstab,
+                  "write the line that mounts as this one does into /etc/fstab");
+  command.AddFlag("--fake", &f->fake, "check the command line and mount nothing, as 'mount -f'");
+  for (const Refused& refused : kRefused) {
+    command.AddOption(fmt::format("--{}", refused.name), &f->refused_values[refused.name],
+                      fmt::format("not supported: {}", refused.why));
+  }
   for (const Ignored& ignored : kIgnored) {
     const std::string name = fmt::format("--{}", ignored.name);
     const std::string help = fmt::format("accepted without effect: {}", ignored.why);
@@ -236,11 +281,50 @@ Result<void> ApplyMountOptions(MountFlags* flags) {
       at = comma + 1;
     }
   }
+  for (const Refused& refused : kRefused) {
+    if (!flags->refused_values[refused.name].empty()) return Refuse(refused);
+  }
   for (const Ignored& ignored : kIgnored) {
     if (flags->ignored_flags[ignored.name] || !flags->ignored_values[ignored.name].empty())
       flags->ignored.push_back(fmt::format("{} ({})", ignored.name, ignored.why));
   }
   return {};
+}
+
+std::string FlagsOfTheOtherMode(const MountFlags& flags) {
+  const MountFlags defaults;
+  std::string names;
+  const auto note = [&](const char* name, const auto& given, const auto& fallback) {
+    if (given != fallback) names += (names.empty() ? "--" : ", --") + std::string(name);
+  };
+  if (!flags.read_only) {
+    note("refresh", flags.refresh, defaults.refresh);
+    note("prefetch", flags.prefetch, defaults.prefetch);
+    return names;
+  }
+  note("attr-cache", flags.attr_cache, defaults.attr_cache);
+  note("entry-cache", flags.entry_cache, defaults.entry_cache);
+  note("dir-entry-cache", flags.dir_entry_cache, defaults.dir_entry_cache);
+  note("negative-entry-cache", flags.negative_entry_cache, defaults.negative_entry_cache);
+  note("enable-xattr", flags.enable_xattr, defaults.enable_xattr);
+  note("disable-xattr", flags.disable_xattr, defaults.disable_xattr);
+  note("writeback_cache", flags.writeback_cache, defaults.writeback_cache);
+  note("umask", flags.umask, defaults.umask);
+  note("cache-large-write", flags.cache_large_write, defaults.cache_large_write);
+  note("max-uploads", flags.max_uploads, defaults.max_uploads);
+  note("upload-limit", flags.upload_limit, defaults.upload_limit);
+  note("put-timeout", flags.put_timeout, defaults.put_timeout);
+  return names;
+}
+
+bool TakesValue(const std::string& name) {
+  for (const Ignored& ignored : kIgnored) {
+    if (name == ignored.name) return ignored.takes_value;
+  }
+  MountFlags none;
+  const auto ours = ByName(&none);
+  const auto known = ours.find(name);
+  return known != ours.end() && !known->second.flag;
 }
 
 Result<double> ParseSeconds(std::string_view flag, std::string_view text) {
@@ -265,11 +349,22 @@ Result<std::uint64_t> ParseMebibytes(std::string_view flag, std::string_view tex
   return *size;
 }
 
+Result<std::uint16_t> ParseUmask(std::string_view text) {
+  std::uint16_t bits = 0;
+  const char* const last = text.data() + text.size();
+  const auto [end, error] = std::from_chars(text.data(), last, bits, 8);
+  if (error != std::errc() || end != last || bits > 0777)
+    return Fail(Code::kInvalid, "--umask is \"{}\"; give permission bits such as 022", text);
+  return bits;
+}
+
+bool IsMountHelper(const std::string& program) {
+  return program.substr(program.rfind('/') + 1) == "mount.samplefs";
+}
+
 std::vector<std::string> TranslateMountHelper(int argc, char** argv) {
   std::vector<std::string> given(argv, argv + argc);
-  if (given.empty()) return given;
-  const std::string program = given[0].substr(given[0].rfind('/') + 1);
-  if (program != "mount.samplefs") return given;
+  if (given.empty() || !IsMountHelper(given[0])) return given;
   // mount.samplefs VOLUME DIR [-sfnv] [-N namespace] [-o options] [-t type]
   std::vector<std::string> out = {given[0], "mount", "-d"};
   for (std::size_t i = 1; i < given.size(); ++i) {
@@ -279,6 +374,8 @@ std::vector<std::string> TranslateMountHelper(int argc, char** argv) {
       ++i;
     } else if (!given[i].starts_with('-')) {
       out.push_back(given[i]);
+    } else if (given[i].find('f') != std::string::npos) {
+      out.emplace_back("--fake");
     }
   }
   return out;

@@ -25,7 +25,7 @@ struct MountFlags {
   std::string entry_cache = "1s";
   std::string dir_entry_cache = "1s";
   std::string negative_entry_cache = "0s";
-  bool enable_xattr = true;
+  bool enable_xattr = false;  // they are enabled anyway
   bool disable_xattr = false;
   bool writeback_cache = false;
   std::string heartbeat = "12s";
@@ -41,12 +41,17 @@ struct MountFlags {
   bool cache_large_write = false;
   CacheFlags cache;
   std::int64_t max_uploads = 20;
-  std::int64_t max_downloads = 32;
+  std::int64_t max_downloads = 0;  // not given
   std::string buffer_size = "128M";
   std::string max_readahead = "32M";
   std::string metrics;
   std::int64_t threads = 0;
   std::string refresh = "0s";
+  std::string umask;  // empty: that of each program
+  bool check_storage = false;
+  bool update_fstab = false;
+  bool fake = false;
+  std::string log_level;  // of -o; empty: not given
 
   // Of the kernel's and libfuse's own, from -o.
   std::vector<std::string> kernel_options;
@@ -56,18 +61,28 @@ struct MountFlags {
   std::map<std::string, bool> ignored_flags;
   // One line for each that was given, after ApplyMountOptions.
   std::vector<std::string> ignored;
+  // Flags of the official client that must not be ignored: what was given, by name.
+  std::map<std::string, std::string> refused_values;
 };
 
 void AddMountFlags(Command& command, MountFlags* flags);
 // Reads `options`: what the kernel knows stays for it, "cache-size=1024" and the like are our flags
 // without dashes, and what mount(8) writes for itself is dropped. kInvalid names what is neither.
 Result<void> ApplyMountOptions(MountFlags* flags);
+// Flags that were given and mean nothing in the mode that was chosen, comma-separated.
+std::string FlagsOfTheOtherMode(const MountFlags& flags);
+// Whether the flag, without its dashes, is followed by a value.
+bool TakesValue(const std::string& name);
 
 // "1.5s", "100ms", "2m", "1h", "1d", or a number of seconds. kInvalid names the flag.
 Result<double> ParseSeconds(std::string_view flag, std::string_view text);
 // "300M", "1G", or a number of MiB, in bytes.
 Result<std::uint64_t> ParseMebibytes(std::string_view flag, std::string_view text);
+// "022": permission bits in octal.
+Result<std::uint16_t> ParseUmask(std::string_view text);
 
+// Whether a program of this name was started by mount(8).
+bool IsMountHelper(const std::string& program);
 // The command line that mount(8) gives to a helper called mount.samplefs, as one of ours; anything
 // else comes back as it is.
 std::vector<std::string> TranslateMountHelper(int argc, char** argv);

@@ -28,6 +28,8 @@ class Tool {
   // Stopped by SIGINT and SIGTERM.
   const Context& ctx() const { return ctx_; }
   const Logger& log();
+  // As --log-level does; before the first use of the log.
+  void SetLogLevel(const std::string& level) { log_level_ = level; }
   MetricsRegistry& metrics() { return metrics_; }
 
   // Opens `volume`. Passwords missing from the URL come from META_PASSWORD.

@@ -18,6 +18,7 @@ void OnInit(void* userdata, fuse_conn_info* connection) {
     if (!on) connection->want &= ~capability;
   };
   want(FUSE_CAP_WRITEBACK_CACHE, state.options.writeback_cache);
+  want(FUSE_CAP_DONT_MASK, state.options.umask.has_value());
   // The kernel clears set-user-id bits on write with a SETATTR of its own.
   want(FUSE_CAP_HANDLE_KILLPRIV, false);
   // Splicing costs more than it saves, and moves pages out of the cache they come from.
@@ -71,6 +72,7 @@ State::State(volume::Vfs& the_vfs, OpStats& the_stats, const Logger& the_log,
                        .negative = options.negative_timeout},
           .inos = {.root = options.root},
           .io_timeout = options.io_timeout,
+          .umask = options.umask.value_or(0),
           .read_only = false,
           .told = &told,
           .changes = &changes},

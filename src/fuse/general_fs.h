@@ -3,6 +3,7 @@
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <optional>
 
 #include "base/log.h"
 #include "fuse/op_stats.h"
@@ -23,6 +24,8 @@ struct GeneralOptions {
   // deadline of VfsOptions besides.
   std::chrono::milliseconds io_timeout{60'000};
   bool xattr = true;
+  // Instead of that of each program, for what is new.
+  std::optional<std::uint16_t> umask = {};
   bool writeback_cache = false;     // the kernel gathers small writes; other clients see them later
   unsigned max_read = 0;            // LibraryMaxRead
   std::size_t max_background = 64;  // requests that the kernel may have under way for read-ahead

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <thread>
 
@@ -51,6 +52,11 @@ TEST(MountCommand, SaysInOneLineWhatIsWrong) {
   ExpectLine({"mount", url, dir + "/m", "--metrics", "nonsense"}, 1, {"--metrics", "nonsense"});
   ExpectLine({"mount", url, dir + "/m", "-d", "--metrics", "nonsense"}, 1, {"nonsense"});
   ExpectLine({"mount", url, dir + "/m", "-d", "--log", "/proc/no/log"}, 1, {"/proc/no/log"});
+  ExpectLine({"mount", url, dir + "/m", "--umask", "99"}, 1, {"--umask", "99"});
+  ExpectLine({"mount", url, dir + "/m", "--exit-timeout", "0s"}, 1, {"--exit-timeout"});
+  ExpectLine({"mount", url, dir + "/m", "--root-squash", "1000:1000"}, 2, {"--root-squash"});
+  ExpectLine({"mount", url, dir + "/m", "-o", "all-squash=1:1"}, 2, {"--all-squash"});
+  ExpectLine({"mount", url, dir + "/m", "--bucket", "/elsewhere"}, 2, {"--bucket", "setting"});
   ExpectLine({"umount", dir + "/m"}, 1, {"nothing is mounted"});
   ExpectLine({"status", dir + "/m"}, 1, {"no mount point"});
   ExpectLine({"refresh", "/proc"}, 1, {"no mount point"});
@@ -121,7 +127,8 @@ TEST(MountCommand, MountsFromAnFstabLine) {
   auto done = RunProcess(
       {"unshare", "-m", "bash", "-c",
        fmt::format("set -e; cd {0}; mount -t tmpfs tmpfs /usr/sbin; "
-                   "ln -s {1}/samplefs /usr/sbin/mount.samplefs; mount -a -T {0}/fstab; cat m/f; "
+                   "ln -s {1}/samplefs /usr/sbin/mount.samplefs; mount -f -a -T {0}/fstab; "
+                   "! mountpoint -q m; mount -a -T {0}/fstab; cat m/f; "
                    "{1}/samplefs status {0}/m --json; {1}/samplefs status {0}/w --json; "
                    "echo new >w/g; ! touch m/g; umount m; umount w; ! mountpoint -q m",
                    home, BinDir())});
@@ -131,6 +138,110 @@ TEST(MountCommand, MountsFromAnFstabLine) {
   EXPECT_NE(done->out.find("\"data-set\""), std::string::npos) << done->out;
   EXPECT_NE(done->out.find("\"general\""), std::string::npos) << done->out;
   EXPECT_NE(done->err.find("Read-only file system"), std::string::npos) << done->err;
+}
+
+// In a mount namespace with an /etc of its own.
+TEST(MountCommand, WritesTheFstabLineThatMountsTheSame) {
+  auto volume = TestVolume::Make(Engine::kSqlite);
+  ASSERT_OK(volume);
+  const std::string& home = (*volume)->dir();
+  ASSERT_OK(MakeDirectories(home + "/m m"));
+  ASSERT_OK(MakeDirectories(home + "/etc"));
+  ASSERT_OK(WriteWhole(home + "/etc/fstab", "# kept\n/dev/x / ext4 defaults 0 1"));
+  auto done = RunProcess(
+      {"unshare", "-m", "bash", "-c",
+       fmt::format("set -e; cp -a /etc/. {0}/etc-all; cp {0}/etc/fstab {0}/etc-all/fstab; "
+                   "mount --bind {0}/etc-all /etc; mount -t tmpfs tmpfs /usr/sbin; "
+                   "for size in 100 200; do "
+                   "{1}/samplefs mount {2} '{0}/m m' -d --update-fstab --cache-dir={3} "
+                   "--cache-size $size --log {0}/log -o noatime; {1}/samplefs umount '{0}/m m'; "
+                   "done; cat /etc/fstab; mount '{0}/m m'; {1}/samplefs status '{0}/m m' --json; "
+                   "umount '{0}/m m'",
+                   home, BinDir(), (*volume)->url(), (*volume)->cache())});
+  ASSERT_OK(done);
+  EXPECT_EQ(done->exit_code, 0) << done->out << done->err;
+  const std::string lines = fmt::format(
+      "# kept\n/dev/x / ext4 defaults 0 1\n"
+      "{} {}/m\\040m samplefs _netdev,cache-dir={},cache-size=200,log={}/log,noatime 0 0\n",
+      (*volume)->url(), home, (*volume)->cache(), home);
+  EXPECT_TRUE(done->out.starts_with(lines)) << done->out;
+  EXPECT_NE(done->out.find("\"general\""), std::string::npos) << done->out;
+}
+
+TEST(MountCommand, SaysWhichFlagsHaveNoEffect) {
+  auto volume = TestVolume::Make(Engine::kSqlite);
+  ASSERT_OK(volume);
+  const std::string dir = (*volume)->dir() + "/m";
+  ASSERT_OK(MakeDirectories(dir));
+  const auto warnings = [&](std::vector<std::string> options) {
+    options.insert(options.begin(), {"mount", (*volume)->url(), dir, "--fake"});
+    auto result = RunSamplefs(options);
+    return result && result->exit_code == 0 ? result->err : "failed: " + result->err;
+  };
+  EXPECT_EQ(warnings({"-o", "log-level=info,refresh=0s"}), "");
+  EXPECT_EQ(warnings({"--attr-cache", "5s", "--max-downloads", "64"}), "");
+  const std::string data_set = warnings({"--read-only", "--attr-cache", "5s", "--enable-xattr",
+                                         "-o", "writeback_cache", "--negative-entry-cache", "1s"});
+  EXPECT_NE(data_set.find("--attr-cache, --negative-entry-cache, --enable-xattr, "
+                          "--writeback_cache"),
+            std::string::npos)
+      << data_set;
+  EXPECT_EQ(std::ranges::count(data_set, '\n'), 1) << data_set;
+  EXPECT_NE(warnings({"--refresh", "1m"}).find("--refresh"), std::string::npos);
+  EXPECT_EQ(warnings({"--refresh", "1m", "-o", "log-level=error"}), "");
+  for (const char* flag : {"--enable-cap", "--enable-selinux", "--prefix-internal", "--force"})
+    EXPECT_NE(warnings({flag}).find(flag + 2), std::string::npos) << flag;
+  EXPECT_NE(warnings({"--storage-class", "cold"}).find("storage-class"), std::string::npos);
+}
+
+TEST(MountCommand, ChecksTheStoreFirstIfToldTo) {
+  auto volume = TestVolume::Make(Engine::kSqlite);
+  ASSERT_OK(volume);
+  for (const char* mode : {"--read-only", "--no-bgjob"}) {
+    auto mount = TestMount::Make(**volume, {mode, "--check-storage"});
+    ASSERT_OK(mount) << mode;
+    EXPECT_OK((*mount)->Unmount());
+  }
+  std::filesystem::remove_all((*volume)->objects());
+  ASSERT_OK(WriteWhole((*volume)->objects(), "no directory"));
+  for (const char* mode : {"--read-only", "--no-bgjob"}) {
+    ExpectLine({"mount", (*volume)->url(), (*volume)->dir() + "/mnt", mode, "--check-storage",
+                "--cache-dir", (*volume)->cache()},
+               1, {"--check-storage"});
+  }
+}
+
+TEST(MountCommand, TheUmaskOfTheMountCounts) {
+  auto volume = TestVolume::Make(Engine::kSqlite);
+  ASSERT_OK(volume);
+  auto mount = TestMount::Make(**volume, {"--umask", "0027"});
+  ASSERT_OK(mount);
+  const mode_t before = ::umask(0077);
+  const UniqueFd file(::open((*mount)->File("f").c_str(), O_CREAT | O_WRONLY, 0666));
+  EXPECT_TRUE(file.valid());
+  EXPECT_EQ(::mkdir((*mount)->File("d").c_str(), 0777), 0);
+  EXPECT_EQ(::mkfifo((*mount)->File("p").c_str(), 0666), 0);
+  ::umask(before);
+  for (const auto& [name, mode] :
+       std::vector<std::pair<const char*, mode_t>>{{"f", 0640}, {"d", 0750}, {"p", 0640}}) {
+    struct stat status = {};
+    ASSERT_EQ(::stat((*mount)->File(name).c_str(), &status), 0) << name;
+    EXPECT_EQ(status.st_mode & 07777, mode) << name;
+  }
+}
+
+TEST(MountCommand, AsManyDownloadsAsWereAskedFor) {
+  auto volume = TestVolume::Make(Engine::kSqlite);
+  ASSERT_OK(volume);
+  auto mount = TestMount::Make(**volume, {"--read-only", "--max-downloads", "20"});
+  ASSERT_OK(mount);
+  int threads = 0;
+  for (const auto& task :
+       std::filesystem::directory_iterator(fmt::format("/proc/{}/task", (*mount)->pid()))) {
+    auto name = ReadFile(task.path().string() + "/comm");
+    if (name && name->starts_with("data-fetch")) ++threads;
+  }
+  EXPECT_EQ(threads, 20);
 }
 
 TEST(MountCommand, KeepsToTheBandwidthOfTheVolumeOrItsOwn) {

@@ -160,8 +160,7 @@ volume::Caller Call::caller(bool with_groups) const {
   volume::Caller caller{.uid = who->uid,
                         .gid = who->gid,
                         .groups = {},
-                        // The kernel has applied the umask already.
-                        .umask = 0,
+                        .umask = env_.umask,
                         .check_permissions = false};
   if (!with_groups || who->uid == 0) return caller;
   caller.groups.resize(64);

@@ -42,6 +42,7 @@ struct CallEnvironment {
   Timeouts timeouts;
   InoMap inos;
   std::chrono::milliseconds io_timeout{0};  // after which a request fails; 0: never
+  std::uint16_t umask = 0;                  // for what is new, if the kernel applies none
   bool read_only = false;
   ToldLengths* told = nullptr;                    // learns what the kernel is told; may be null
   std::atomic<std::uint64_t>* changes = nullptr;  // counts what may have changed; may be null
