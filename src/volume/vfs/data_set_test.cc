@@ -7,25 +7,15 @@
 #include <set>
 #include <thread>
 
-#include "base/bytes.h"
-#include "base/posix.h"
-#include "base/testing/matchers.h"
 #include "volume/cache/metrics.h"
-#include "volume/object/testing/faulty_store.h"
-#include "volume/object/testing/mem_object.h"
-#include "volume/vfs/vfs.h"
+#include "volume/vfs/testing/data_set_fixture.h"
 
 namespace paddleop::volume {
 namespace {
 
 using namespace std::chrono_literals;
 using object::testing::Fault;
-using object::testing::FaultyObjectStore;
-using object::testing::MemObjectStore;
 using object::testing::Op;
-
-const Context kCtx = Context::Background().WithTimeout(std::chrono::minutes(2));
-constexpr std::uint32_t kBlock = 64 << 10;
 
 struct Recorder final : ChangeListener {
   void OnEntryChanged(Ino parent, std::string_view name) override {
@@ -34,98 +24,6 @@ struct Recorder final : ChangeListener {
   void OnInodeChanged(Ino ino) override { inodes.insert(ToInt(ino)); }
   std::set<std::string> entries;
   std::set<std::uint64_t> inodes;
-};
-
-class DataSetTest : public ::testing::Test {
- protected:
-  DataSetTest() : dir_(*TempDir::Create()), log_(LogLevel::kOff) {
-    meta_ = *OpenMetaStore(kCtx, "sqlite3://" + dir_.File("m.db"), {.log = &log_});
-    Setting setting;
-    setting.name = "test";
-    setting.uuid = "00000000-0000-0000-0000-000000000001";
-    setting.storage = "file";
-    setting.bucket = dir_.path() + "/";
-    EXPECT_OK(meta_->Format(kCtx, setting, false));
-    EXPECT_OK(meta_->Load(kCtx));
-    blocks_ = std::make_unique<BlockStore>(
-        BlockStoreOptions{.layout = {.block_size = kBlock}, .max_downloads = 4, .max_uploads = 4},
-        objects_, nullptr, log_);
-    vfs_ = std::make_unique<Vfs>(*meta_, *blocks_, log_);
-  }
-
-  // Small files in packs of one block, as an import lays them out.
-  void Import(int packs, int files_per_pack, std::uint32_t file_size) {
-    for (int p = 0; p < packs; ++p) {
-      auto id = meta_->NewSliceId(kCtx);
-      ASSERT_OK(id);
-      const auto size = static_cast<std::uint32_t>(files_per_pack) * file_size;
-      std::string pack;
-      std::vector<NewFile> files;
-      for (int i = 0; i < files_per_pack; ++i) {
-        const std::string name = fmt::format("p{:03}-{:03}", p, i);
-        std::string content = Content(name, file_size);
-        const Slice slice{.pos = 0,
-                          .id = *id,
-                          .size = size,
-                          .off = static_cast<std::uint32_t>(pack.size()),
-                          .len = file_size};
-        pack += content;
-        files.push_back({.parent = kRootIno,
-                         .name = name,
-                         .length = file_size,
-                         .chunks = {{.index = 0, .slices = {slice}}},
-                         .symlink_target = {}});
-      }
-      ASSERT_OK(blocks_->WriteBlock(kCtx, blocks_->BlockOf({*id, size}, 0), AsBytes(pack)));
-      for (const auto& done : meta_->CommitFiles(kCtx, files, {})) ASSERT_OK(done);
-    }
-  }
-
-  static std::string Content(std::string_view name, std::size_t size) {
-    std::string out;
-    while (out.size() < size) out += fmt::format("{}:{} ", name, out.size());
-    out.resize(size);
-    return out;
-  }
-
-  void Open(DataSetOptions options = {}) {
-    auto set = DataSet::Open(kCtx, *meta_, *blocks_, disk_.get(), metrics_, options);
-    ASSERT_OK(set);
-    set_ = std::move(*set);
-  }
-
-  Result<std::string> Read(Ino ino, std::uint64_t offset, std::size_t size) {
-    std::promise<Result<std::string>> answer;
-    set_->Read(ino, offset, size, [&](Result<std::span<const std::byte>> bytes) {
-      if (!bytes) return answer.set_value(std::unexpected(bytes.error()));
-      answer.set_value(std::string(AsText(*bytes)));
-    });
-    return answer.get_future().get();
-  }
-
-  Ino Find(std::string_view name) {
-    const auto view = set_->view();
-    return view->ino(view->Lookup(view->Find(kRootIno), name));
-  }
-
-  Ino Write(const std::string& name, std::string_view content) {
-    auto opened = vfs_->Create(kCtx, Caller{}, kRootIno, name, 0644,
-                               {.read = true, .write = true, .truncate = true}, false);
-    EXPECT_OK(opened);
-    EXPECT_OK(vfs_->Write(kCtx, opened->handle, 0, AsBytes(content)));
-    EXPECT_OK(vfs_->Release(kCtx, opened->handle));
-    return opened->entry.ino;
-  }
-
-  TempDir dir_;
-  Logger log_;
-  MetricsRegistry metrics_;
-  FaultyObjectStore objects_{std::make_unique<MemObjectStore>()};
-  std::unique_ptr<MetaStore> meta_;
-  std::unique_ptr<BlockStore> blocks_;
-  std::unique_ptr<Vfs> vfs_;
-  std::unique_ptr<DiskCache> disk_;
-  std::unique_ptr<DataSet> set_;
 };
 
 TEST_F(DataSetTest, SoManyCallersReadTheDiskThemselves) {
@@ -171,23 +69,6 @@ TEST_F(DataSetTest, SoManyCallersReadTheDiskThemselves) {
   all();
   EXPECT_EQ(hits.Value() - hits_before, 5);
   EXPECT_EQ(bytes.Value() - bytes_before, 6'000 + big.size());
-}
-
-TEST_F(DataSetTest, ReadersOfAStoreThatIsAwayWaitNoLongerThanTheyWereTold) {
-  Import(24, 1, 3'000);
-  // One after the other they would wait for many seconds.
-  Open({.fetch_threads = 1, .io_timeout = 500ms, .prefetch = false});
-  objects_.InjectRandomly(Op::kGet, {.kind = Fault::Kind::kUnavailable}, 1.0);
-  const auto begin = std::chrono::steady_clock::now();
-  std::vector<std::future<bool>> failed;
-  for (int i = 0; i < 24; ++i) {
-    auto answer = std::make_shared<std::promise<bool>>();
-    failed.push_back(answer->get_future());
-    set_->Read(Find(fmt::format("p{:03}-000", i)), 0, 10,
-               [answer](const auto& bytes) { answer->set_value(!bytes); });
-  }
-  for (auto& each : failed) EXPECT_TRUE(each.get());
-  EXPECT_LT(std::chrono::steady_clock::now() - begin, 2s);
 }
 
 TEST_F(DataSetTest, ReadsPackedFilesWithFewRequests) {

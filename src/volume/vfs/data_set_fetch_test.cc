@@ -1,0 +1,80 @@
+// What a data set asks of the object store, and how long its readers wait for it.
+#include <gtest/gtest.h>
+
+#include <future>
+#include <random>
+#include <thread>
+
+#include "volume/vfs/testing/data_set_fixture.h"
+
+namespace paddleop::volume {
+namespace {
+
+using namespace std::chrono_literals;
+using object::testing::Fault;
+using object::testing::Op;
+using SteadyClock = std::chrono::steady_clock;
+
+class DataSetFetchTest : public DataSetTest {
+ protected:
+  struct Answer {
+    bool good = false;
+    SteadyClock::duration after{};  // since it was asked
+  };
+
+  std::future<Answer> Start(std::string_view name) {
+    auto answer = std::make_shared<std::promise<Answer>>();
+    const auto begin = SteadyClock::now();
+    set_->Read(Find(name), 0, 10, [answer, begin](const Result<std::span<const std::byte>>& bytes) {
+      answer->set_value({.good = bytes.has_value(), .after = SteadyClock::now() - begin});
+    });
+    return answer->get_future();
+  }
+
+  // Reads one file after the other in this order; the bytes that the store gave for it.
+  std::uint64_t Epoch(const std::vector<std::string>& names, std::uint32_t size) {
+    const std::uint64_t before = metered_->bytes;
+    for (const std::string& name : names)
+      EXPECT_EQ(*Read(Find(name), 0, size), Content(name, size));
+    return metered_->bytes - before;
+  }
+
+  static std::vector<std::string> Names(int packs, int files_per_pack) {
+    std::vector<std::string> names;
+    for (int p = 0; p < packs; ++p) {
+      for (int i = 0; i < files_per_pack; ++i) names.push_back(fmt::format("p{:03}-{:03}", p, i));
+    }
+    return names;
+  }
+  static std::vector<std::string> Shuffled(std::vector<std::string> names, unsigned seed) {
+    std::shuffle(names.begin(), names.end(), std::mt19937(seed));
+    return names;
+  }
+
+  void OpenDisk(std::uint64_t capacity) {
+    disk_ = *DiskCache::Open(kCtx,
+                             {.uuid = "00000000-0000-0000-0000-000000000001",
+                              .layout = {.block_size = kBlock},
+                              .directories = {{.path = dir_.File("cache"),
+                                               .capacity = capacity,
+                                               .free_space_ratio = 0}}},
+                             log_, metrics_);
+  }
+};
+
+TEST_F(DataSetFetchTest, ReadersOfAStoreThatIsAwayWaitNoLongerThanTheyWereTold) {
+  Import(24, 1, 3'000);
+  // One after the other they would wait for many seconds.
+  Open({.fetch_threads = 1, .io_timeout = 500ms, .prefetch = false});
+  objects_.InjectRandomly(Op::kGet, {.kind = Fault::Kind::kUnavailable}, 1.0);
+  std::vector<std::future<Answer>> answers;
+  for (int i = 0; i < 24; ++i) answers.push_back(Start(fmt::format("p{:03}-000", i)));
+  for (auto& each : answers) {
+    const Answer answer = each.get();
+    EXPECT_FALSE(answer.good);
+    EXPECT_LT(answer.after, 2s);
+  }
+}
+
+}  // namespace
+}  // namespace paddleop::volume
