@@ -281,6 +281,26 @@ TEST(MountCommand, KeepsToTheBandwidthOfTheVolumeOrItsOwn) {
   EXPECT_LT(seconds_to_read((*mount)->File("f")), limited);
 }
 
+TEST(MountCommand, ReadsAheadLessThanABlockIfToldTo) {
+  auto volume = TestVolume::Make(Engine::kSqlite);
+  ASSERT_OK(volume);
+  const std::string content = Pattern(9 << 20, 2);
+  {
+    auto writer = TestMount::Make(**volume);
+    ASSERT_OK(writer);
+    ASSERT_OK(WriteWhole((*writer)->File("f"), content));
+  }
+  for (const char* limit : {"0", "1", "3M"}) {
+    auto mount = TestMount::Make(**volume, {"--read-only", "--max-readahead", limit, "--cache-dir",
+                                            (*volume)->dir() + "/cache-" + limit});
+    ASSERT_OK(mount);
+    auto read = ReadWhole((*mount)->File("f"));
+    ASSERT_OK(read);
+    EXPECT_TRUE(*read == content) << limit;
+    ASSERT_OK((*mount)->Unmount());
+  }
+}
+
 TEST(MountCommand, StatusMetricsAndOtherCommandsByMountPoint) {
   auto volume = TestVolume::Make(Engine::kRedis);
   ASSERT_OK(volume);

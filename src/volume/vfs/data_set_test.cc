@@ -117,6 +117,26 @@ TEST_F(DataSetTest, ReadsAnyPartOfAnyFile) {
   EXPECT_CODE(Read(kRootIno, 0, 1), Code::kIsDirectory);
 }
 
+TEST_F(DataSetTest, ReadsAheadWithAnyLimit) {
+  const std::string big = Content("big", 5 * kBlock + 777);
+  const Ino ino = Write("big", big);
+  for (const std::uint64_t limit : {std::uint64_t{0}, std::uint64_t{1}, std::uint64_t{kBlock - 1},
+                                    std::uint64_t{kBlock}, 3 * std::uint64_t{kBlock}}) {
+    Open({.max_readahead = limit});
+    const std::uint64_t before = set_->Status().prefetched;  // by the ones before it
+    std::string read;
+    while (read.size() < big.size()) {
+      auto part = Read(ino, read.size(), 10'000);
+      ASSERT_OK(part);
+      ASSERT_FALSE(part->empty());
+      read += *part;
+    }
+    EXPECT_EQ(read, big) << limit;
+    set_->Stop();
+    EXPECT_EQ(set_->Status().prefetched > before, limit > 0) << limit;
+  }
+}
+
 TEST_F(DataSetTest, ManyReadersOfOneBlockCostOneRequest) {
   Import(1, 20, 3'000);
   Open();

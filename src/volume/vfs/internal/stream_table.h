@@ -35,8 +35,10 @@ class StreamTable {
     }
     stream.next = std::max(stream.next, end);
     if (goes_on) stream.read += end - offset;
-    const std::uint64_t window = std::clamp(stream.read, block_, max_);
-    if (max_ == 0 || stream.ahead >= stream.next + window) return {};
+    if (max_ == 0) return {};
+    // Blocks are fetched whole, so the least is one of them, however small the limit.
+    const std::uint64_t window = std::min(std::max(stream.read, block_), std::max(block_, max_));
+    if (stream.ahead >= stream.next + window) return {};
     const Ahead ahead{.from = std::max(stream.ahead, end), .to = stream.next + window};
     stream.ahead = ahead.to;
     return ahead;
