@@ -167,6 +167,32 @@ TEST_P(DataSetMount, SeesChangesWhenRefreshed) {
   EXPECT_TRUE(WaitFor([&] { return ::access(set_->File("d3/by-signal").c_str(), F_OK) == 0; }));
 }
 
+TEST_P(DataSetMount, ARefreshForgetsOnlyWhatChanged) {
+  Mount();
+  EXPECT_EQ(ReadAll(2), 0);
+  for (unsigned d = 0; d < 4; ++d) {
+    ASSERT_OK(WriteWhole(writer_->File(fmt::format("d{}/new", d)), "new"));
+    ASSERT_EQ(::chmod(writer_->File(fmt::format("d{}/f07", d)).c_str(), 0600), 0);
+  }
+  auto refreshed = RunSamplefs({"refresh", set_->path()});
+  ASSERT_OK(refreshed);
+  ASSERT_EQ(refreshed->exit_code, 0) << refreshed->err;
+  auto before = set_->Requests();
+  ASSERT_OK(before);
+  EXPECT_EQ(ReadAll(1), 0);
+  auto after = set_->Requests();
+  ASSERT_OK(after);
+  // Had the directories' names been forgotten, each of the hundred files would cost a lookup and a
+  // read. (A kernel may take a few pages back by itself.)
+  EXPECT_LE(*after - *before, 60u);
+  struct stat info = {};
+  for (unsigned d = 0; d < 4; ++d) {
+    ASSERT_EQ(::stat(set_->File(fmt::format("d{}/f07", d)).c_str(), &info), 0);
+    EXPECT_EQ(info.st_mode & 0777U, 0600U);
+    EXPECT_EQ(*ReadWhole(set_->File(fmt::format("d{}/new", d))), "new");
+  }
+}
+
 TEST_P(DataSetMount, AListingGoesOnWhereItWasAfterARefresh) {
   std::set<std::string> expected;
   ASSERT_EQ(::mkdir(writer_->File("many").c_str(), 0755), 0);

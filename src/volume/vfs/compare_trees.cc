@@ -1,3 +1,5 @@
+#include <vector>
+
 #include "volume/vfs/data_set.h"
 
 namespace paddleop::volume {
@@ -42,29 +44,49 @@ bool SameData(const Tree& before, NodeIndex a, const Tree& after, NodeIndex b) {
   return true;
 }
 
+// Directories of the old state that hold a name of something that has changed are settled.
+void SettleNames(const Tree& before, const std::vector<bool>& changed, ChangeListener& listener) {
+  for (NodeIndex directory = 0; directory < before.node_count(); ++directory) {
+    if (before.type(directory) != FileType::kDirectory) continue;
+    const std::size_t count = before.child_count(directory);
+    for (std::size_t i = 0; i < count; ++i) {
+      if (!changed[before.child(directory, i).node]) continue;
+      listener.OnEntryChanged(before.ino(directory), kNobodysName);
+      break;
+    }
+  }
+}
+
 }  // namespace
 
 RefreshDone CompareTrees(const Tree& before, const Tree& after, ChangeListener& listener) {
   RefreshDone done{.nodes = after.node_count()};
+  std::vector<bool> changed(before.node_count());
+  bool some = false;
   for (NodeIndex a = 0; a < before.node_count(); ++a) {
-    const Ino ino = before.ino(a);
-    const NodeIndex b = after.Find(ino);
+    const NodeIndex b = after.Find(before.ino(a));
     if (b == Tree::kNone) {
       // Its names have changed. Whoever has it open goes on with what the kernel knows of it.
       ++done.inodes;
       continue;
     }
-    bool changed = before.attr(a) != after.attr(b);
+    changed[a] = before.attr(a) != after.attr(b);
     if (before.type(a) == FileType::kDirectory && after.type(b) == FileType::kDirectory) {
-      if (CompareNames(before, a, after, b, listener, done)) changed = true;
-    } else if (!changed && before.type(a) == FileType::kFile && !SameData(before, a, after, b)) {
-      // A compaction changes where the bytes are, not what they are; but a write within the
-      // clock's grain looks the same from here.
-      changed = true;
+      if (CompareNames(before, a, after, b, listener, done)) changed[a] = true;
+    } else if (!changed[a] && before.type(a) == FileType::kFile && !SameData(before, a, after, b)) {
+      // A compaction changes where the bytes are, not what they are; but a write within the clock's
+      // grain looks the same from here.
+      changed[a] = true;
     }
-    if (!changed) continue;
-    listener.OnInodeChanged(ino);
+    if (!changed[a]) continue;
+    some = true;
     ++done.inodes;
+  }
+  // Somebody who was answered from the old state may still be about to make the kernel's inode, for
+  // which the kernel has nothing to forget yet. So names first, then inodes.
+  if (some) SettleNames(before, changed, listener);
+  for (NodeIndex a = 0; a < before.node_count(); ++a) {
+    if (changed[a]) listener.OnInodeChanged(before.ino(a));
   }
   for (NodeIndex b = 0; b < after.node_count(); ++b) {
     // It may have been in an earlier state, and somebody may have it open since then.

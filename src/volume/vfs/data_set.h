@@ -32,11 +32,20 @@ struct DataSetOptions {
   std::chrono::milliseconds refresh_grace{10'000};
 };
 
-// Told what has changed between two states of a data set.
+// Told of a directory whose names are as before but some of which stand for what has changed. Who
+// looks up or lists names in the kernel holds a lock on their directory until it has taken in the
+// answer, and who tells the kernel to forget a name waits for that lock: any name will do, and one
+// that nobody has costs the kernel nothing that it knows. (With the name of a directory it would
+// forget everything below, with the pages of all files.)
+inline constexpr std::string_view kNobodysName = ".samplefs.nobody";
+
+// Told what has changed between two states of a data set: names first, then inodes.
 class ChangeListener {
  public:
   virtual ~ChangeListener() = default;
-  // The name stands for something else now, or for nothing, or for something at last.
+  // The name stands for something else now, or for nothing, or for something at last; or it is
+  // kNobodysName. Returns when those who looked up or listed names of this directory before have
+  // taken in what they were told.
   virtual void OnEntryChanged(Ino parent, std::string_view name) = 0;
   // Attributes, data or (of a directory) the list of names.
   virtual void OnInodeChanged(Ino ino) = 0;

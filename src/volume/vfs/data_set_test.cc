@@ -20,10 +20,19 @@ using object::testing::Op;
 struct Recorder final : ChangeListener {
   void OnEntryChanged(Ino parent, std::string_view name) override {
     entries.insert(fmt::format("{}/{}", ToInt(parent), name));
+    order.push_back(fmt::format("names of {}", ToInt(parent)));
   }
-  void OnInodeChanged(Ino ino) override { inodes.insert(ToInt(ino)); }
+  void OnInodeChanged(Ino ino) override {
+    inodes.insert(ToInt(ino));
+    order.push_back(fmt::format("inode {}", ToInt(ino)));
+  }
+  // When it was told so first.
+  std::ptrdiff_t When(const std::string& what) const {
+    return std::ranges::find(order, what) - order.begin();
+  }
   std::set<std::string> entries;
   std::set<std::uint64_t> inodes;
+  std::vector<std::string> order;
 };
 
 TEST_F(DataSetTest, SoManyCallersReadTheDiskThemselves) {
@@ -197,7 +206,8 @@ TEST_F(DataSetTest, RefreshTellsExactlyWhatChanged) {
   done = set_->Refresh(kCtx, seen);
   ASSERT_OK(done);
   EXPECT_TRUE(done->changed);
-  EXPECT_EQ(seen.entries, (std::set<std::string>{"1/gone", "1/new", "1/replaced"}));
+  EXPECT_EQ(seen.entries, (std::set<std::string>{"1/gone", "1/new", "1/replaced",
+                                                 "1/" + std::string(kNobodysName)}));
   EXPECT_TRUE(seen.inodes.contains(ToInt(changed)));
   // Whoever has these open goes on with what the kernel knows, and what the volume still has.
   EXPECT_FALSE(seen.inodes.contains(ToInt(gone)));
@@ -212,6 +222,53 @@ TEST_F(DataSetTest, RefreshTellsExactlyWhatChanged) {
   EXPECT_FALSE(seen.inodes.contains(ToInt(same)));
   EXPECT_EQ(*Read(changed, 0, 10), "22");
   EXPECT_FALSE(*set_->IsStale(kCtx));
+}
+
+// Who has just been answered from the old state may not have told the kernel yet: it holds the
+// directory's lock until then, and the kernel knows no inode to forget.
+TEST_F(DataSetTest, TheDirectoriesOfWhatChangedAreSettledFirst) {
+  const auto make = [&](Ino parent, const char* name) {
+    return meta_->Mkdir(kCtx, Caller{}, parent, name, 0755)->ino;
+  };
+  const Ino a = make(kRootIno, "a"), b = make(kRootIno, "b"), quiet = make(kRootIno, "quiet");
+  const Ino inner = make(a, "inner"), removed = make(kRootIno, "removed");
+  const auto move = [&](Ino from, const char* old_name, Ino to, const char* name) {
+    ASSERT_OK(meta_->Rename(kCtx, Caller{}, from, old_name, to, name, RenameMode::kReplace));
+  };
+  const Ino file = Write("f", "1"), leaves = Write("l", "1");
+  move(kRootIno, "f", a, "f");
+  ASSERT_OK(meta_->Link(kCtx, Caller{}, file, b, "second"));
+  move(kRootIno, "l", removed, "l");
+  Write("q", "1");
+  move(kRootIno, "q", quiet, "q");
+  Open();
+  for (const Ino ino : {file, leaves})
+    ASSERT_OK(meta_->SetAttr(kCtx, Caller{}, ino, AttrChange{.mode = 0600}));
+  move(removed, "l", b, "l");
+  ASSERT_OK(meta_->Rmdir(kCtx, Caller{}, kRootIno, "removed"));
+  Write("n", "1");
+  move(kRootIno, "n", inner, "n");
+
+  Recorder seen;
+  const auto done = set_->Refresh(kCtx, seen);
+  ASSERT_OK(done);
+  const auto settled_before = [&](Ino directory, Ino ino) {
+    const auto inode = seen.When(fmt::format("inode {}", ToInt(ino)));
+    EXPECT_LT(inode, std::ssize(seen.order)) << ToInt(ino);
+    EXPECT_LT(seen.When(fmt::format("names of {}", ToInt(directory))), inode)
+        << ToInt(directory) << " before " << ToInt(ino);
+  };
+  settled_before(a, file);
+  settled_before(b, file);
+  settled_before(removed, leaves);
+  settled_before(b, leaves);
+  settled_before(a, inner);
+  settled_before(kRootIno, b);
+  EXPECT_EQ(seen.When(fmt::format("names of {}", ToInt(quiet))), std::ssize(seen.order));
+  // With the name of a directory the kernel would forget all that it knows below.
+  EXPECT_FALSE(seen.entries.contains("1/a") || seen.entries.contains("1/b"));
+  EXPECT_FALSE(seen.entries.contains(fmt::format("{}/inner", ToInt(a))));
+  EXPECT_EQ(done->entries, 3u) << "b/l, inner/n and removed";
 }
 
 TEST_F(DataSetTest, AFileThatComesBackHasChanged) {
