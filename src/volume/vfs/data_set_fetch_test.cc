@@ -76,5 +76,40 @@ TEST_F(DataSetFetchTest, ReadersOfAStoreThatIsAwayWaitNoLongerThanTheyWereTold) 
   }
 }
 
+TEST_F(DataSetFetchTest, EachReaderWaitsItsOwnTime) {
+  Import(2, 2, 3'000);
+  Open({.fetch_threads = 1, .io_timeout = 1000ms, .prefetch = false});
+  metered_->silent = 1000;
+  auto first = Start("p000-000"), other = Start("p001-000");
+  std::this_thread::sleep_for(600ms);
+  auto late = Start("p000-001");
+  for (auto* each : {&first, &other, &late}) {
+    const Answer answer = each->get();
+    EXPECT_FALSE(answer.good);
+    EXPECT_GE(answer.after, 900ms) << "nobody is sent away for another's time";
+    EXPECT_LT(answer.after, 1500ms) << "nobody waits for another's";
+  }
+}
+
+TEST_F(DataSetFetchTest, WhoJoinsLateGetsTheBlockWhenTheStoreIsBack) {
+  Import(1, 2, 3'000);
+  Open({.io_timeout = 2000ms, .prefetch = false});
+  metered_->silent = 1;
+  auto first = Start("p000-000");
+  std::this_thread::sleep_for(1200ms);
+  auto late = Start("p000-001");
+  EXPECT_FALSE(first.get().good);
+  EXPECT_TRUE(late.get().good);
+}
+
+TEST_F(DataSetFetchTest, AReaderWaitsForWhatAPrefetchCouldNotGet) {
+  Import(2, 1, 3'000);
+  Open({.io_timeout = 20'000ms});
+  // The pack that follows is fetched ahead, in vain.
+  objects_.Inject(Op::kGet, {.kind = Fault::Kind::kUnavailable}, 1, 1);
+  EXPECT_TRUE(Start("p000-000").get().good);
+  EXPECT_TRUE(Start("p001-000").get().good);
+}
+
 }  // namespace
 }  // namespace paddleop::volume

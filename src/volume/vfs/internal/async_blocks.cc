@@ -2,9 +2,11 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "base/backoff.h"
+#include "base/clock.h"
 #include "volume/cache/metrics.h"
 #include "volume/vfs/metrics.h"
 
@@ -35,6 +37,10 @@ AsyncBlocks::AsyncBlocks(BlockStore& blocks, DiskCache* disk, MetricsRegistry& m
     reads_[i] = &metrics.AddCounter(kDataSetReads, kDataSetReadsHelp, {{"tier", tier}});
     bytes_[i++] = &metrics.AddCounter(kDataSetBytes, kDataSetBytesHelp, {{"tier", tier}});
   }
+  watch_ = std::jthread([this] {
+    SetThreadName("data-waiters");
+    WatchTheTime();
+  });
 }
 
 AsyncBlocks::~AsyncBlocks() { Stop(); }
@@ -58,9 +64,8 @@ AsyncBlocks::Content AsyncBlocks::FindInMemory(const BlockId& block, Waiter* wai
   MutexLock lock(mutex_);
   if (const auto found = pending_.find(block); found != pending_.end()) {
     Pending& pending = *found->second;
-    Want(pending);
     if (pending.content) return pending.content;
-    pending.waiters.push_back(std::move(*waiter));
+    Wait(pending, std::move(*waiter));
     *queued = true;
     return nullptr;
   }
@@ -152,18 +157,19 @@ void AsyncBlocks::StartFetch(const BlockId& block, std::uint64_t hint, Waiter wa
     auto& pending = pending_[block];
     const bool fresh = !pending;
     if (fresh) pending = std::make_shared<Pending>();
-    Want(*pending);
     if (pending->content) {
       const Content content = pending->content;
       lock.unlock();
       return waiter.done(content->bytes().subspan(waiter.offset, waiter.size));
     }
-    pending->waiters.push_back(std::move(waiter));
+    Wait(*pending, std::move(waiter));
     if (!fresh) return;
   }
   ledger_.Missed();
-  if (!fetch_pool_.TrySubmit([this, block] { Fetch(block); }))
-    return FailWaiters(block, Status(Code::kCancelled, "the mount is ending"));
+  if (!fetch_pool_.TrySubmit([this, block] { Fetch(block); })) {
+    Failed(block, Status(Code::kCancelled, "the mount is ending"));
+    return;
+  }
   if (on_miss_) on_miss_(block, hint);
 }
 
@@ -186,38 +192,104 @@ void AsyncBlocks::StartPrefetch(const BlockId& block) {
     auto& pending = pending_[block];
     if (pending) return;
     pending = std::make_shared<Pending>();
+    pending->ahead = true;
   }
   ledger_.Started(block);
   if (!fetch_pool_.TrySubmit([this, block] { Fetch(block); }))
-    FailWaiters(block, Status(Code::kCancelled, "the mount is ending"));
+    Failed(block, Status(Code::kCancelled, "the mount is ending"));
 }
 
-void AsyncBlocks::Want(Pending& pending) {
-  if (!pending.wanted) pending.wanted = Context::Clock::now();
+void AsyncBlocks::Wait(Pending& pending, Waiter waiter) {
+  waiter.arrived = Context::Clock::now();
+  pending.waiters.push_back(std::move(waiter));
+  if (!nobody_waits_) return;  // who came before has less time left
+  nobody_waits_ = false;
+  somebody_waits_.notify_one();
 }
 
-std::optional<Context::TimePoint> AsyncBlocks::WantedSince(const BlockId& block) {
+void AsyncBlocks::WatchTheTime() {
+  MutexLock lock(mutex_);
+  while (!stop_.stop_requested()) {
+    const auto now = Context::Clock::now();
+    auto next = Context::TimePoint::max();
+    std::vector<std::pair<Waiter, Status>> late;
+    for (auto& [block, pending] : pending_) {
+      auto& waiters = pending->waiters;
+      std::size_t count = 0;
+      while (count < waiters.size() && waiters[count].arrived + options_.timeout <= now)
+        late.emplace_back(std::move(waiters[count++]), pending->error);
+      waiters.erase(waiters.begin(), waiters.begin() + static_cast<std::ptrdiff_t>(count));
+      if (!waiters.empty()) next = std::min(next, waiters.front().arrived + options_.timeout);
+    }
+    if (!late.empty()) {
+      lock.unlock();
+      for (auto& [waiter, error] : late) waiter.done(std::unexpected(error));
+      late.clear();
+      lock.lock();
+    } else if (next != Context::TimePoint::max()) {
+      somebody_waits_.wait_until(lock, stop_.get_token(), next, [] { return false; });
+    } else {
+      nobody_waits_ = true;
+      somebody_waits_.wait(lock, stop_.get_token(),
+                           [this]() REQUIRES(mutex_) { return !nobody_waits_; });
+    }
+  }
+}
+
+std::optional<Context::TimePoint> AsyncBlocks::FetchUntil(const BlockId& block) {
   MutexLock lock(mutex_);
   const auto found = pending_.find(block);
-  return found == pending_.end() ? std::nullopt : found->second->wanted;
+  if (found == pending_.end()) return std::nullopt;
+  const Pending& pending = *found->second;
+  // A reader's time runs from its arrival, also while the block waits for its turn.
+  if (!pending.waiters.empty()) return pending.waiters.back().arrived + options_.timeout;
+  if (pending.ahead) return Context::Clock::now() + options_.timeout;
+  pending_.erase(found);
+  return std::nullopt;
 }
 
 void AsyncBlocks::Fetch(const BlockId& block) {
-  // A reader's time runs from its arrival, also while the block waits for its turn.
-  const auto since = WantedSince(block).value_or(Context::Clock::now());
-  const Context ctx =
-      Context::Background().WithStop(stop_.get_token()).WithDeadline(since + options_.timeout);
-  Backoff backoff({.initial = std::chrono::milliseconds(200),
-                   .maximum = std::chrono::seconds(5),
-                   .max_attempts = options_.retries});
-  for (;;) {
+  constexpr Clock::Duration kFirstPause = std::chrono::milliseconds(200);
+  const Context running = Context::Background().WithStop(stop_.get_token());
+  Backoff backoff({.initial = kFirstPause, .maximum = std::chrono::seconds(5)});
+  while (const auto until = FetchUntil(block)) {
+    const Context ctx = running.WithDeadline(*until);
     auto fetched = blocks_.FetchBlock(ctx, block);
     if (fetched) return Deliver(block, *std::move(fetched));
     fetch_errors_.Increment();
-    // Readers wait for a store that is away until their time is up; nobody waits for a prefetch.
-    if (!WantedSince(block) || !IsRetryable(fetched.error()) || !backoff.Sleep(ctx))
-      return FailWaiters(block, fetched.error());
+    if (!Failed(block, fetched.error())) return;
+    // Readers wait for a store that is away until their time is up, and the store is asked once
+    // more before that.
+    const Clock::Duration pause = std::min<Clock::Duration>(backoff.Take(), ctx.Remaining() / 2);
+    Clock::System().SleepFor(running, std::max(pause, kFirstPause));
   }
+}
+
+bool AsyncBlocks::Failed(const BlockId& block, const Status& error) {
+  // The deadline was that of who waited longest when the attempt began.
+  const bool may_pass = IsRetryable(error) || error.code() == Code::kDeadline;
+  const bool again = may_pass && !stop_.stop_requested();
+  std::vector<Waiter> sent_away;
+  bool wanted = false;
+  {
+    MutexLock lock(mutex_);
+    const auto found = pending_.find(block);
+    if (found == pending_.end()) return false;
+    Pending& pending = *found->second;
+    pending.ahead = false;
+    pending.error = error;
+    std::vector<Waiter> waiters;
+    for (Waiter& waiter : pending.waiters) {
+      const bool tired = options_.retries > 0 && ++waiter.failures > options_.retries;
+      (again && !tired ? waiters : sent_away).push_back(std::move(waiter));
+    }
+    wanted = !waiters.empty();
+    pending.waiters = std::move(waiters);
+    if (!wanted) pending_.erase(found);
+  }
+  if (!wanted) ledger_.Lost(block);
+  for (Waiter& waiter : sent_away) waiter.done(std::unexpected(error));
+  return wanted;
 }
 
 void AsyncBlocks::Remember(const BlockId& block, Content content) {
@@ -256,19 +328,6 @@ void AsyncBlocks::Deliver(const BlockId& block, Content content) {
   for (const BlockId& gone : lost) {
     if (disk_ == nullptr || !disk_->Contains(gone)) ledger_.Lost(gone);
   }
-}
-
-void AsyncBlocks::FailWaiters(const BlockId& block, const Status& error) {
-  std::vector<Waiter> waiters;
-  {
-    MutexLock lock(mutex_);
-    const auto found = pending_.find(block);
-    if (found == pending_.end()) return;
-    waiters.swap(found->second->waiters);
-    pending_.erase(found);
-  }
-  ledger_.Lost(block);
-  for (Waiter& waiter : waiters) waiter.done(std::unexpected(error));
 }
 
 }  // namespace paddleop::volume

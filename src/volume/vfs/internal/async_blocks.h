@@ -9,6 +9,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <thread>
 #include <vector>
 
 #include "base/metrics.h"
@@ -70,11 +71,14 @@ class AsyncBlocks {
     std::uint32_t offset;
     std::uint32_t size;
     Done done;
+    Context::TimePoint arrived = {};  // when it began to wait
+    int failures = 0;                 // of attempts since then
   };
   struct Pending {
-    std::vector<Waiter> waiters;
-    Content content;  // set once it is there; the block is being written to the disk cache
-    std::optional<Context::TimePoint> wanted;  // since when somebody waits for it
+    std::vector<Waiter> waiters;  // in order of arrival
+    Content content;     // set once it is there; the block is being written to the disk cache
+    bool ahead = false;  // worth an attempt though nobody waits
+    Status error{Code::kDeadline, "the store has not answered in time"};  // for who gives up now
   };
   struct Recent {
     BlockId block;
@@ -88,11 +92,17 @@ class AsyncBlocks {
   bool TryBlockFile(const BlockId& block, Waiter& waiter);
   void StartFetch(const BlockId& block, std::uint64_t hint, Waiter waiter);
   void StartPrefetch(const BlockId& block);
-  static void Want(Pending& pending);
-  std::optional<Context::TimePoint> WantedSince(const BlockId& block);
+  void Wait(Pending& pending, Waiter waiter) REQUIRES(mutex_);
   void Fetch(const BlockId& block);
+  // How long the next attempt may take. Nothing if nobody wants the block any more; then it is not
+  // under way any more, either.
+  std::optional<Context::TimePoint> FetchUntil(const BlockId& block);
   void Deliver(const BlockId& block, Content content);
-  void FailWaiters(const BlockId& block, const Status& error);
+  // An attempt has failed. True if somebody goes on waiting; otherwise the block is not under way
+  // any more.
+  bool Failed(const BlockId& block, const Status& error);
+  // Sends readers away when their time is up, whatever the fetching threads are busy with.
+  void WatchTheTime();
   void Remember(const BlockId& block, Content content) REQUIRES(mutex_);
 
   BlockStore& blocks_;
@@ -111,12 +121,15 @@ class AsyncBlocks {
   ReadBuffers buffers_;
 
   Mutex mutex_;
+  CondVar somebody_waits_;
+  bool nobody_waits_ GUARDED_BY(mutex_) = false;  // as far as WatchTheTime has seen
   std::map<BlockId, std::shared_ptr<Pending>> pending_ GUARDED_BY(mutex_);
   std::list<Recent> recent_ GUARDED_BY(mutex_);  // the last fetched first
   std::uint64_t recent_used_ GUARDED_BY(mutex_) = 0;
 
   ThreadPool fetch_pool_;
   ThreadPool disk_pool_;
+  std::jthread watch_;
 };
 
 }  // namespace paddleop::volume
