@@ -63,7 +63,7 @@ class DataSet::State {
         files_(metrics.AddGauge(kDataSetFiles, kDataSetFilesHelp)),
         memory_(metrics.AddGauge(kDataSetMemory, kDataSetMemoryHelp)),
         refreshes_(metrics.AddCounter(kRefreshes, kRefreshesHelp)),
-        streams_(blocks.options().layout.block_size, options.max_readahead),
+        streams_(blocks.options().layout.block_size),
         async_(blocks, disk, metrics,
                {.disk_threads = options.disk_threads,
                 .own_reads = options.own_reads,
@@ -145,9 +145,14 @@ class DataSet::State {
     const std::uint64_t length = tree->length(node);
     if (offset >= length || size == 0) return done(std::span<const std::byte>());
     const std::uint64_t count = std::min<std::uint64_t>(size, length - offset);
+    ReadPieces(tree, node, ino, offset, count, std::move(done));
+    // Afterwards: what is read now is not to be pushed out of memory by what comes next.
     if (length > blocks_.options().layout.block_size)
       ReadAhead(*tree, node, ino, offset, offset + count, length);
+  }
 
+  void ReadPieces(const View& tree, Tree::NodeIndex node, Ino ino, std::uint64_t offset,
+                  std::uint64_t count, ReadDone done) {
     std::vector<Piece> pieces;
     ForEachPiece(*tree, node, offset, count, [&](const Piece& p) { pieces.push_back(p); });
     // Holding the view until the answer is out lets a refresh know when nobody sees it any more.
@@ -240,7 +245,9 @@ class DataSet::State {
 
   void ReadAhead(const Tree& tree, Tree::NodeIndex node, Ino ino, std::uint64_t offset,
                  std::uint64_t end, std::uint64_t length) {
-    const auto ahead = streams_.Note(ino, offset, end);
+    const std::uint64_t most = std::min(options_.max_readahead,
+                                        async_.ahead_limit() * blocks_.options().layout.block_size);
+    const auto ahead = streams_.Note(ino, offset, end, most);
     const std::uint64_t to = std::min(ahead.to, length);
     if (ahead.from >= to) return;
     BlockId last;
@@ -254,7 +261,9 @@ class DataSet::State {
   // Small files lie in packs, in the order of their source: who reads one will want the neighbours
   // of its pack, which came with it, and then the packs that follow.
   void OnMiss(const BlockId& block, std::uint64_t hint) {
-    const std::size_t window = options_.prefetch ? async_.prefetch_window() : 0;
+    const std::uint64_t window =
+        options_.prefetch ? std::min<std::uint64_t>(async_.prefetch_window(), async_.ahead_limit())
+                          : 0;
     if (window == 0) return;
     const View tree = view();
     const auto node = static_cast<Tree::NodeIndex>(hint);

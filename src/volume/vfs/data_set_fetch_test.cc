@@ -111,5 +111,18 @@ TEST_F(DataSetFetchTest, AReaderWaitsForWhatAPrefetchCouldNotGet) {
   EXPECT_TRUE(Start("p001-000").get().good);
 }
 
+TEST_F(DataSetFetchTest, ASequentialReaderFetchesEachBlockOnceWhereNothingIsKept) {
+  constexpr std::uint64_t kBlocks = 60;
+  const std::string big = Content("big", kBlocks * kBlock);
+  const Ino ino = Write("big", big);
+  Open({.recent_bytes = 2 * kBlock, .max_readahead = 8 * kBlock});
+  const std::uint64_t before = metered_->bytes;
+  for (std::uint64_t at = 0; at < big.size(); at += kBlock / 4)
+    ASSERT_EQ(*Read(ino, at, kBlock / 4), big.substr(at, kBlock / 4));
+  set_->Stop();
+  EXPECT_LE(metered_->bytes - before, (kBlocks + 4) * kBlock);
+  EXPECT_GT(set_->Status().prefetch_useful, kBlocks / 2) << "and still reads ahead";
+}
+
 }  // namespace
 }  // namespace paddleop::volume

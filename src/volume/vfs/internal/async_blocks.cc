@@ -29,6 +29,7 @@ AsyncBlocks::AsyncBlocks(BlockStore& blocks, DiskCache* disk, MetricsRegistry& m
       cache_hit_bytes_(metrics.AddCounter(cache_metrics::kHitBytes, "bytes that a cache served",
                                           {{"tier", "disk"}})),
       fetch_errors_(metrics.AddCounter(kFetchErrors, kFetchErrorsHelp)),
+      keeps_(disk != nullptr),
       fetch_pool_(
           {.name = "data-fetch", .threads = options.fetch_threads, .queue_limit = 1U << 16}),
       disk_pool_({.name = "data-disk", .threads = options.disk_threads, .queue_limit = 1U << 16}) {
@@ -292,9 +293,46 @@ bool AsyncBlocks::Failed(const BlockId& block, const Status& error) {
   return wanted;
 }
 
-void AsyncBlocks::Remember(const BlockId& block, Content content) {
+std::uint64_t AsyncBlocks::ahead_limit() const {
+  if (keeps_) return UINT64_MAX / blocks_.options().layout.block_size;
+  // One is being read.
+  const std::uint64_t room = options_.recent_bytes / blocks_.options().layout.block_size;
+  return std::min<std::uint64_t>(ledger_.window(), room > 0 ? room - 1 : 0);
+}
+
+bool AsyncBlocks::Keep(const BlockId& block, const Content& content) {
+  if (disk_ == nullptr) return false;
+  const bool kept = disk_->Put(Bounded(), block, content->bytes());
+  if (kept) {
+    keeps_ = true;
+  } else {
+    LookAtDisk();
+  }
+  return kept;
+}
+
+// A block may be refused because room is just being made; what counts is whether there will be any.
+void AsyncBlocks::LookAtDisk() {
+  const auto now = Context::Clock::now();
+  auto next = look_again_.load();
+  if (now < next || !look_again_.compare_exchange_strong(next, now + std::chrono::seconds(1)))
+    return;
+  keeps_ = std::ranges::any_of(disk_->Status(), [](const CacheDirectoryStatus& directory) {
+    return directory.usable && directory.admitting;
+  });
+}
+
+std::vector<BlockId> AsyncBlocks::Remember(const BlockId& block, Content content, bool kept) {
+  std::vector<BlockId> lost;
   recent_used_ += block.length;
-  recent_.push_front({block, std::move(content)});
+  recent_.push_front({block, std::move(content), kept});
+  while (recent_used_ > options_.recent_bytes && recent_.size() > 1) {
+    const Recent& last = recent_.back();
+    recent_used_ -= last.block.length;
+    if (!last.kept) lost.push_back(last.block);
+    recent_.pop_back();
+  }
+  return lost;
 }
 
 void AsyncBlocks::Deliver(const BlockId& block, Content content) {
@@ -311,20 +349,14 @@ void AsyncBlocks::Deliver(const BlockId& block, Content content) {
     waiter.done(content->bytes().subspan(waiter.offset, waiter.size));
   }
   waiters.clear();
-  const bool kept = disk_ != nullptr && disk_->Put(Bounded(), block, content->bytes());
+  const bool kept = Keep(block, content);
   std::vector<BlockId> lost;
   {
     MutexLock lock(mutex_);
     pending_.erase(block);
     // Without a disk the memory is all there is.
-    Remember(block, std::move(content));
-    while (recent_used_ > options_.recent_bytes && recent_.size() > 1) {
-      recent_used_ -= recent_.back().block.length;
-      lost.push_back(recent_.back().block);
-      recent_.pop_back();
-    }
+    lost = Remember(block, std::move(content), kept);
   }
-  if (kept) return;
   for (const BlockId& gone : lost) {
     if (disk_ == nullptr || !disk_->Contains(gone)) ledger_.Lost(gone);
   }

@@ -57,6 +57,9 @@ class AsyncBlocks {
   void Prefetch(const BlockId& block);
   // How many blocks to fetch ahead after a miss now.
   std::size_t prefetch_window() const { return ledger_.window(); }
+  // How many blocks may be fetched ahead of one reader now without pushing each other out before
+  // they are read; no limit while the disk keeps them.
+  std::uint64_t ahead_limit() const;
   PrefetchCounts prefetch_counts() const { return ledger_.counts(); }
 
   // Runs the task on the pool that may wait for the network.
@@ -83,6 +86,7 @@ class AsyncBlocks {
   struct Recent {
     BlockId block;
     Content content;
+    bool kept;  // on the disk, too
   };
 
   // The content if it is in memory; otherwise the waiter is queued if the block is under way, and
@@ -103,7 +107,10 @@ class AsyncBlocks {
   bool Failed(const BlockId& block, const Status& error);
   // Sends readers away when their time is up, whatever the fetching threads are busy with.
   void WatchTheTime();
-  void Remember(const BlockId& block, Content content) REQUIRES(mutex_);
+  // Adds to the blocks in memory. Those that had to leave for it and are nowhere else.
+  std::vector<BlockId> Remember(const BlockId& block, Content content, bool kept) REQUIRES(mutex_);
+  bool Keep(const BlockId& block, const Content& content);
+  void LookAtDisk();
 
   BlockStore& blocks_;
   DiskCache* const disk_;
@@ -119,6 +126,8 @@ class AsyncBlocks {
   std::stop_source stop_;
   std::atomic<std::size_t> own_reads_{0};  // under way
   ReadBuffers buffers_;
+  std::atomic<bool> keeps_;                // the disk, what is put there
+  std::atomic<Context::TimePoint> look_again_{Context::TimePoint::min()};
 
   Mutex mutex_;
   CondVar somebody_waits_;

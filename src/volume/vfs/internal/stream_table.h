@@ -18,11 +18,10 @@ class StreamTable {
     std::uint64_t to = 0;  // nothing to fetch if not above `from`
   };
 
-  StreamTable(std::uint64_t block_size, std::uint64_t max_bytes)
-      : block_(block_size), max_(max_bytes) {}
+  explicit StreamTable(std::uint64_t block_size) : block_(block_size) {}
 
-  // What to fetch ahead after a read of [offset, end).
-  Ahead Note(Ino ino, std::uint64_t offset, std::uint64_t end) {
+  // What to fetch ahead after a read of [offset, end), at most so much at the moment.
+  Ahead Note(Ino ino, std::uint64_t offset, std::uint64_t end, std::uint64_t max_bytes) {
     MutexLock lock(mutex_);
     Stream& stream = streams_[ToInt(ino) % streams_.size()];
     // The kernel reads ahead in parallel, so requests come a little out of order.
@@ -35,9 +34,10 @@ class StreamTable {
     }
     stream.next = std::max(stream.next, end);
     if (goes_on) stream.read += end - offset;
-    if (max_ == 0) return {};
+    if (max_bytes == 0) return {};
     // Blocks are fetched whole, so the least is one of them, however small the limit.
-    const std::uint64_t window = std::min(std::max(stream.read, block_), std::max(block_, max_));
+    const std::uint64_t window =
+        std::min(std::max(stream.read, block_), std::max(block_, max_bytes));
     if (stream.ahead >= stream.next + window) return {};
     const Ahead ahead{.from = std::max(stream.ahead, end), .to = stream.next + window};
     stream.ahead = ahead.to;
@@ -53,7 +53,6 @@ class StreamTable {
   };
 
   const std::uint64_t block_;
-  const std::uint64_t max_;
   Mutex mutex_;
   std::array<Stream, 61> streams_ GUARDED_BY(mutex_);
 };
