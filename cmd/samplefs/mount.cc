@@ -97,6 +97,11 @@ Result<volume::VolumeOptions> MakeVolumeOptions(const MountFlags& flags,
   // The kernel's page cache holds what programs have read; a second copy would push it out.
   options.cache.direct_reads = flags.read_only;
   options.memory_cache_bytes = flags.read_only ? 0 : 32ULL << 20;
+  if (flags.read_only && options.cache.memory_bytes) {
+    // A data set keeps blocks in memory by itself, as buffers.
+    options.buffer_bytes += *options.cache.memory_bytes;
+    options.cache.memory_bytes.reset();
+  }
   return options;
 }
 
@@ -136,6 +141,9 @@ Result<fuse::MountOptions> MakeMountOptions(const MountFlags& flags,
   options.data_set.io_timeout = general.io_timeout = Milliseconds(io);
   options.data_set.io_retries = static_cast<int>(flags.io_retries);
   options.data_set.prefetch = flags.prefetch != 0;
+  ASSIGN_OR_RETURN(const volume::CacheOptions cache, flags.cache.Options(/*use_default=*/true));
+  options.data_set.recent_bytes =
+      std::max(options.data_set.recent_bytes, cache.memory_bytes.value_or(0));
   ASSIGN_OR_RETURN(options.data_set.max_readahead,
                    ParseMebibytes("max-readahead", flags.max_readahead));
   if (flags.max_downloads > 0)

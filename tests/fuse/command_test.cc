@@ -301,6 +301,30 @@ TEST(MountCommand, ReadsAheadLessThanABlockIfToldTo) {
   }
 }
 
+TEST(MountCommand, MemoryCanBeTheCacheOfADataSet) {
+  auto volume = TestVolume::Make(Engine::kSqlite);
+  ASSERT_OK(volume);
+  const std::string content = Pattern(21 << 20, 3);
+  {
+    auto writer = TestMount::Make(**volume);
+    ASSERT_OK(writer);
+    ASSERT_OK(WriteWhole((*writer)->File("f"), content));
+  }
+  auto mount = TestMount::Make(**volume, {"--read-only", "--cache-dir", "memory", "--cache-size",
+                                          "200M", "--io-timeout", "2s"});
+  ASSERT_OK(mount);
+  EXPECT_TRUE(*ReadWhole((*mount)->File("f")) == content);
+  const std::string objects = (*volume)->objects(), away = objects + ".away";
+  ASSERT_EQ(::rename(objects.c_str(), away.c_str()), 0);
+  {
+    const UniqueFd file(::open((*mount)->File("f").c_str(), O_RDONLY));
+    ASSERT_EQ(::posix_fadvise(file.get(), 0, 0, POSIX_FADV_DONTNEED), 0);
+  }
+  auto again = ReadWhole((*mount)->File("f"));
+  ASSERT_OK(again);
+  EXPECT_TRUE(*again == content);
+}
+
 TEST(MountCommand, StatusMetricsAndOtherCommandsByMountPoint) {
   auto volume = TestVolume::Make(Engine::kRedis);
   ASSERT_OK(volume);

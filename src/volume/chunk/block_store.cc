@@ -158,6 +158,13 @@ Result<void> BlockStore::ReadBlock(const Context& ctx, const BlockId& block, std
   return FetchRange(ctx, block, offset, out);
 }
 
+Result<void> BlockStore::FetchPart(const Context& ctx, const BlockId& block, std::uint32_t offset,
+                                   std::span<std::byte> out) {
+  if (AskPeer(ctx, block, offset, out)) return {};
+  RETURN_IF_ERROR(ctx.Check());
+  return FetchRange(ctx, block, offset, out);
+}
+
 Result<void> BlockStore::FetchRange(const Context& ctx, const BlockId& block, std::uint32_t offset,
                                     std::span<std::byte> out) {
   if (!ranges_are_cheap()) {

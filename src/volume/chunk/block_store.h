@@ -76,6 +76,9 @@ class BlockStore {
   // the compression allow it.
   Result<void> FetchRange(const Context& ctx, const BlockId& block, std::uint32_t offset,
                           std::span<std::byte> out);
+  // The same, but somebody nearby is asked first.
+  Result<void> FetchPart(const Context& ctx, const BlockId& block, std::uint32_t offset,
+                         std::span<std::byte> out);
   // True if FetchRange moves only the range.
   bool ranges_are_cheap() const {
     return options_.compression == Compression::kNone && store_.traits().ranges;

@@ -22,7 +22,8 @@ struct DataSetOptions {
   std::size_t disk_threads = 8;
   std::size_t own_reads = 0;  // callers of Read that may wait for a disk at the same time
   std::size_t fetch_threads = 12;
-  std::uint64_t recent_bytes = 8ULL << 20;    // blocks just fetched that stay in memory
+  // Blocks just fetched or read that stay in memory; part of the block store's buffers.
+  std::uint64_t recent_bytes = 8ULL << 20;
   std::uint64_t max_readahead = 32ULL << 20;  // ahead of sequential readers of big files
   // How long a read is tried, retries included.
   std::chrono::milliseconds io_timeout{60'000};

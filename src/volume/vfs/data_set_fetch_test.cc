@@ -124,5 +124,81 @@ TEST_F(DataSetFetchTest, ASequentialReaderFetchesEachBlockOnceWhereNothingIsKept
   EXPECT_GT(set_->Status().prefetch_useful, kBlocks / 2) << "and still reads ahead";
 }
 
+TEST_F(DataSetFetchTest, MoreReadersThanTheMemoryServesStopReadingAhead) {
+  constexpr std::uint64_t kBlocks = 40, kReaders = 5;
+  std::vector<Ino> files;
+  std::vector<std::string> contents;
+  for (std::uint64_t i = 0; i < kReaders; ++i) {
+    contents.push_back(Content(fmt::format("big{}", i), kBlocks * kBlock));
+    files.push_back(Write(fmt::format("big{}", i), contents.back()));
+  }
+  Open({.recent_bytes = 2 * kBlock, .max_readahead = 8 * kBlock});
+  const std::uint64_t before = metered_->bytes;
+  for (std::uint64_t at = 0; at < kBlocks * kBlock; at += kBlock / 4) {
+    for (std::uint64_t i = 0; i < kReaders; ++i)
+      ASSERT_EQ(*Read(files[i], at, kBlock / 4), contents[i].substr(at, kBlock / 4));
+  }
+  set_->Stop();
+  EXPECT_LE(metered_->bytes - before, kReaders * kBlocks * kBlock * 2);
+}
+
+TEST_F(DataSetFetchTest, SmallReadsCostWhatTheyReadWhereNothingIsKept) {
+  Import(60, 20, 3'000);
+  Open({.recent_bytes = 2 * kBlock});
+  const auto names = Names(60, 20);
+  EXPECT_LT(Epoch(Shuffled(names, 1), 3'000), names.size() * 3'000 * 2);
+  // In the order of the packs, whole ones pay.
+  const int calls = objects_.calls(Op::kGet);
+  Epoch(names, 3'000);
+  EXPECT_LT(Epoch(names, 3'000), 62 * 60'000u);
+  EXPECT_LT(objects_.calls(Op::kGet) - calls, 2 * 60 + 40);
+  // And no longer when the order is random again.
+  EXPECT_LT(Epoch(Shuffled(names, 2), 3'000), names.size() * 3'000 * 2);
+}
+
+TEST_F(DataSetFetchTest, SmallReadsCostWhatTheyReadWhereTheCacheIsFullOfPins) {
+  Import(60, 20, 3'000);
+  OpenDisk(10 * kBlock);
+  const std::vector<std::byte> filler(kBlock);
+  for (std::uint64_t i = 0;; ++i) {
+    ASSERT_LT(i, 20u);
+    const auto kept =
+        disk_->Store(kCtx, {.slice = 1'000'000 + i, .length = kBlock}, filler, "plan");
+    if (!kept) break;
+  }
+  Open({.recent_bytes = 2 * kBlock});
+  const auto names = Names(60, 20);
+  EXPECT_LT(Epoch(Shuffled(names, 1), 3'000), names.size() * 3'000 * 2);
+  // Once there is room, whole packs come and stay.
+  ASSERT_OK(disk_->ClearAll(kCtx));
+  const auto some = Names(5, 20);
+  EXPECT_TRUE([&] {
+    for (int i = 0; i < 600; ++i) {
+      if (Epoch(Shuffled(some, 3), 3'000) == 0) return true;
+      std::this_thread::sleep_for(20ms);
+    }
+    return false;
+  }());
+}
+
+TEST_F(DataSetFetchTest, ACacheThatKeepsBlocksGetsWholeOnes) {
+  Import(60, 20, 3'000);
+  OpenDisk(1000 * kBlock);
+  Open({.recent_bytes = 2 * kBlock});
+  const auto names = Names(60, 20);
+  const int calls = objects_.calls(Op::kGet);
+  EXPECT_EQ(Epoch(Shuffled(names, 1), 3'000), 60 * 60'000u);
+  EXPECT_EQ(objects_.calls(Op::kGet) - calls, 60);
+}
+
+TEST_F(DataSetFetchTest, MemoryIsACacheIfItIsLargeEnough) {
+  Import(60, 20, 3'000);
+  Open({.recent_bytes = 61 * kBlock});
+  const auto names = Names(60, 20);
+  EXPECT_EQ(Epoch(Shuffled(names, 1), 3'000), 60 * 60'000u);
+  EXPECT_EQ(Epoch(Shuffled(names, 2), 3'000), 0u);
+  EXPECT_EQ(objects_.calls(Op::kGet), 60);
+}
+
 }  // namespace
 }  // namespace paddleop::volume

@@ -15,6 +15,12 @@ namespace {
 
 enum Tier { kMemory, kDisk, kStore };
 
+// After so many blocks in vain only ranges are fetched.
+constexpr int kMostInVain = 4;
+
+// A range saves something, and a block was worth fetching, at this part of a whole one.
+bool IsSmallPart(std::uint64_t bytes, const BlockId& block) { return bytes * 4 <= block.length; }
+
 }  // namespace
 
 AsyncBlocks::AsyncBlocks(BlockStore& blocks, DiskCache* disk, MetricsRegistry& metrics,
@@ -63,19 +69,21 @@ void AsyncBlocks::Run(ThreadPool::Task task) {
 
 AsyncBlocks::Content AsyncBlocks::FindInMemory(const BlockId& block, Waiter* waiter, bool* queued) {
   MutexLock lock(mutex_);
-  if (const auto found = pending_.find(block); found != pending_.end()) {
+  if (const auto found = pending_.find(Whole(block)); found != pending_.end()) {
     Pending& pending = *found->second;
-    if (pending.content) return pending.content;
-    Wait(pending, std::move(*waiter));
-    *queued = true;
-    return nullptr;
+    if (!pending.content) {
+      Wait(pending, std::move(*waiter));
+      *queued = true;
+      return nullptr;
+    }
+    pending.read += waiter->size;
+    return pending.content;
   }
-  for (auto it = recent_.begin(); it != recent_.end(); ++it) {
-    if (it->block != block) continue;
-    recent_.splice(recent_.begin(), recent_, it);
-    return recent_.front().content;
-  }
-  return nullptr;
+  const auto found = recent_places_.find(block);
+  if (found == recent_places_.end()) return nullptr;
+  recent_.splice(recent_.begin(), recent_, found->second);
+  found->second->read += waiter->size;
+  return found->second->content;
 }
 
 void AsyncBlocks::Read(const BlockId& block, std::uint32_t offset, std::uint32_t size,
@@ -147,31 +155,54 @@ void AsyncBlocks::ReadFromDisk(const BlockId& block, std::uint64_t hint, Waiter 
   StartFetch(block, hint, std::move(waiter));
 }
 
+AsyncBlocks::Part AsyncBlocks::Choose(const BlockId& block, const Waiter& waiter) {
+  const Part range{.block = block, .offset = waiter.offset, .size = waiter.size};
+  if (keeps_ || in_vain_ < kMostInVain || !IsSmallPart(waiter.size, block)) return Whole(block);
+  if (!blocks_.ranges_are_cheap()) return Whole(block);
+  auto known = std::ranges::find(ranges_, block, &Ranges::block);
+  if (known == ranges_.end()) {
+    const std::uint64_t room = options_.recent_bytes / blocks_.options().layout.block_size;
+    if (ranges_.size() > room) ranges_.pop_back();
+    known = ranges_.insert(ranges_.begin(), {block, 0});
+  }
+  ranges_.splice(ranges_.begin(), ranges_, known);
+  known->read += waiter.size;
+  if (IsSmallPart(known->read, block)) return range;
+  // Memory would have held it for all these reads: whole blocks pay again.
+  ranges_.clear();
+  in_vain_ = 0;
+  return Whole(block);
+}
+
 void AsyncBlocks::StartFetch(const BlockId& block, std::uint64_t hint, Waiter waiter) {
   bool queued = false;
   if (const Content content = FindInMemory(block, &waiter, &queued)) {
     return waiter.done(content->bytes().subspan(waiter.offset, waiter.size));
   }
   if (queued) return;
+  Part part;
   {
     MutexLock lock(mutex_);
-    auto& pending = pending_[block];
+    part = Choose(block, waiter);
+    auto& pending = pending_[part];
     const bool fresh = !pending;
     if (fresh) pending = std::make_shared<Pending>();
     if (pending->content) {
       const Content content = pending->content;
+      pending->read += waiter.size;
       lock.unlock();
       return waiter.done(content->bytes().subspan(waiter.offset, waiter.size));
     }
     Wait(*pending, std::move(waiter));
     if (!fresh) return;
   }
-  ledger_.Missed();
-  if (!fetch_pool_.TrySubmit([this, block] { Fetch(block); })) {
-    Failed(block, Status(Code::kCancelled, "the mount is ending"));
+  if (part.whole()) ledger_.Missed();
+  if (!fetch_pool_.TrySubmit([this, part] { Fetch(part); })) {
+    Failed(part, Status(Code::kCancelled, "the mount is ending"));
     return;
   }
-  if (on_miss_) on_miss_(block, hint);
+  // Where whole blocks do not pay, those that follow do even less.
+  if (on_miss_ && part.whole()) on_miss_(block, hint);
 }
 
 void AsyncBlocks::Prefetch(const BlockId& block) {
@@ -187,17 +218,15 @@ void AsyncBlocks::Prefetch(const BlockId& block) {
 void AsyncBlocks::StartPrefetch(const BlockId& block) {
   {
     MutexLock lock(mutex_);
-    for (const Recent& recent : recent_) {
-      if (recent.block == block) return;
-    }
-    auto& pending = pending_[block];
+    if (recent_places_.contains(block)) return;
+    auto& pending = pending_[Whole(block)];
     if (pending) return;
     pending = std::make_shared<Pending>();
     pending->ahead = true;
   }
   ledger_.Started(block);
-  if (!fetch_pool_.TrySubmit([this, block] { Fetch(block); }))
-    Failed(block, Status(Code::kCancelled, "the mount is ending"));
+  if (!fetch_pool_.TrySubmit([this, block] { Fetch(Whole(block)); }))
+    Failed(Whole(block), Status(Code::kCancelled, "the mount is ending"));
 }
 
 void AsyncBlocks::Wait(Pending& pending, Waiter waiter) {
@@ -214,7 +243,7 @@ void AsyncBlocks::WatchTheTime() {
     const auto now = Context::Clock::now();
     auto next = Context::TimePoint::max();
     std::vector<std::pair<Waiter, Status>> late;
-    for (auto& [block, pending] : pending_) {
+    for (auto& [part, pending] : pending_) {
       auto& waiters = pending->waiters;
       std::size_t count = 0;
       while (count < waiters.size() && waiters[count].arrived + options_.timeout <= now)
@@ -237,9 +266,9 @@ void AsyncBlocks::WatchTheTime() {
   }
 }
 
-std::optional<Context::TimePoint> AsyncBlocks::FetchUntil(const BlockId& block) {
+std::optional<Context::TimePoint> AsyncBlocks::FetchUntil(const Part& part) {
   MutexLock lock(mutex_);
-  const auto found = pending_.find(block);
+  const auto found = pending_.find(part);
   if (found == pending_.end()) return std::nullopt;
   const Pending& pending = *found->second;
   // A reader's time runs from its arrival, also while the block waits for its turn.
@@ -249,16 +278,29 @@ std::optional<Context::TimePoint> AsyncBlocks::FetchUntil(const BlockId& block) 
   return std::nullopt;
 }
 
-void AsyncBlocks::Fetch(const BlockId& block) {
+Result<void> AsyncBlocks::FetchOnce(const Context& ctx, const Part& part) {
+  if (part.whole()) {
+    ASSIGN_OR_RETURN(Content content, blocks_.FetchBlock(ctx, part.block));
+    Deliver(part.block, std::move(content));
+    return {};
+  }
+  if (disk_ != nullptr) LookAtDisk();  // no block is put there any more that could tell
+  std::vector<std::byte> bytes(part.size);
+  RETURN_IF_ERROR(blocks_.FetchPart(ctx, part.block, part.offset, bytes));
+  DeliverRange(part, bytes);
+  return {};
+}
+
+void AsyncBlocks::Fetch(const Part& part) {
   constexpr Clock::Duration kFirstPause = std::chrono::milliseconds(200);
   const Context running = Context::Background().WithStop(stop_.get_token());
   Backoff backoff({.initial = kFirstPause, .maximum = std::chrono::seconds(5)});
-  while (const auto until = FetchUntil(block)) {
+  while (const auto until = FetchUntil(part)) {
     const Context ctx = running.WithDeadline(*until);
-    auto fetched = blocks_.FetchBlock(ctx, block);
-    if (fetched) return Deliver(block, *std::move(fetched));
+    auto fetched = FetchOnce(ctx, part);
+    if (fetched) return;
     fetch_errors_.Increment();
-    if (!Failed(block, fetched.error())) return;
+    if (!Failed(part, fetched.error())) return;
     // Readers wait for a store that is away until their time is up, and the store is asked once
     // more before that.
     const Clock::Duration pause = std::min<Clock::Duration>(backoff.Take(), ctx.Remaining() / 2);
@@ -266,7 +308,7 @@ void AsyncBlocks::Fetch(const BlockId& block) {
   }
 }
 
-bool AsyncBlocks::Failed(const BlockId& block, const Status& error) {
+bool AsyncBlocks::Failed(const Part& part, const Status& error) {
   // The deadline was that of who waited longest when the attempt began.
   const bool may_pass = IsRetryable(error) || error.code() == Code::kDeadline;
   const bool again = may_pass && !stop_.stop_requested();
@@ -274,7 +316,7 @@ bool AsyncBlocks::Failed(const BlockId& block, const Status& error) {
   bool wanted = false;
   {
     MutexLock lock(mutex_);
-    const auto found = pending_.find(block);
+    const auto found = pending_.find(part);
     if (found == pending_.end()) return false;
     Pending& pending = *found->second;
     pending.ahead = false;
@@ -288,7 +330,7 @@ bool AsyncBlocks::Failed(const BlockId& block, const Status& error) {
     pending.waiters = std::move(waiters);
     if (!wanted) pending_.erase(found);
   }
-  if (!wanted) ledger_.Lost(block);
+  if (!wanted && part.whole()) ledger_.Lost(part.block);
   for (Waiter& waiter : sent_away) waiter.done(std::unexpected(error));
   return wanted;
 }
@@ -322,14 +364,23 @@ void AsyncBlocks::LookAtDisk() {
   });
 }
 
-std::vector<BlockId> AsyncBlocks::Remember(const BlockId& block, Content content, bool kept) {
+std::vector<BlockId> AsyncBlocks::Remember(Recent recent) {
   std::vector<BlockId> lost;
-  recent_used_ += block.length;
-  recent_.push_front({block, std::move(content), kept});
+  if (const auto found = recent_places_.find(recent.block); found != recent_places_.end()) {
+    recent_used_ -= recent.block.length;
+    recent_.erase(found->second);
+  }
+  recent_used_ += recent.block.length;
+  recent_.push_front(std::move(recent));
+  recent_places_[recent_.front().block] = recent_.begin();
   while (recent_used_ > options_.recent_bytes && recent_.size() > 1) {
     const Recent& last = recent_.back();
     recent_used_ -= last.block.length;
-    if (!last.kept) lost.push_back(last.block);
+    if (!last.kept) {
+      lost.push_back(last.block);
+      in_vain_ = IsSmallPart(last.read, last.block) ? std::min(in_vain_ + 1, kMostInVain) : 0;
+    }
+    recent_places_.erase(last.block);
     recent_.pop_back();
   }
   return lost;
@@ -339,9 +390,10 @@ void AsyncBlocks::Deliver(const BlockId& block, Content content) {
   std::vector<Waiter> waiters;
   {
     MutexLock lock(mutex_);
-    Pending& pending = *pending_.at(block);
+    Pending& pending = *pending_.at(Whole(block));
     pending.content = content;
     waiters.swap(pending.waiters);
+    for (const Waiter& waiter : waiters) pending.read += waiter.size;
   }
   for (Waiter& waiter : waiters) {
     reads_[kStore]->Increment();
@@ -353,12 +405,27 @@ void AsyncBlocks::Deliver(const BlockId& block, Content content) {
   std::vector<BlockId> lost;
   {
     MutexLock lock(mutex_);
-    pending_.erase(block);
+    const auto pending = pending_.extract(Whole(block));
     // Without a disk the memory is all there is.
-    lost = Remember(block, std::move(content), kept);
+    lost = Remember({block, std::move(content), kept, pending.mapped()->read});
   }
   for (const BlockId& gone : lost) {
     if (disk_ == nullptr || !disk_->Contains(gone)) ledger_.Lost(gone);
+  }
+}
+
+void AsyncBlocks::DeliverRange(const Part& part, std::span<const std::byte> bytes) {
+  std::vector<Waiter> waiters;
+  {
+    MutexLock lock(mutex_);
+    const auto found = pending_.find(part);
+    waiters.swap(found->second->waiters);
+    pending_.erase(found);
+  }
+  for (Waiter& waiter : waiters) {
+    reads_[kStore]->Increment();
+    bytes_[kStore]->Increment(waiter.size);
+    waiter.done(bytes);
   }
 }
 

@@ -32,9 +32,11 @@ struct AsyncBlocksOptions {
 };
 
 // Reads parts of blocks: at once if the block is in memory, else from the disk cache, else by a
-// pool that fetches the whole block from the store, once, whoever waits for it. Nobody waits for
-// the store. A bounded number of callers read the disk by themselves, which saves handing the read
-// to another thread and waking that; beyond them a pool does it, and the caller goes on.
+// pool that fetches the whole block from the store, once, whoever waits for it. Where whole blocks
+// are kept nowhere and leave memory before much of them is read, small reads get their range only.
+// Nobody waits for the store. A bounded number of callers read the disk by themselves, which saves
+// handing the read to another thread and waking that; beyond them a pool does it, and the caller
+// goes on.
 //
 // Thread-safe. The answer may come before Read returns, and comes exactly once, also at the end
 // (kCancelled).
@@ -77,16 +79,32 @@ class AsyncBlocks {
     Context::TimePoint arrived = {};  // when it began to wait
     int failures = 0;                 // of attempts since then
   };
+  // What is fetched: a whole block or a range of one.
+  struct Part {
+    BlockId block;
+    std::uint32_t offset = 0;
+    std::uint32_t size = 0;
+
+    auto operator<=>(const Part&) const = default;
+    bool whole() const { return size == block.length; }
+  };
+  static Part Whole(const BlockId& block) { return {.block = block, .size = block.length}; }
   struct Pending {
     std::vector<Waiter> waiters;  // in order of arrival
-    Content content;     // set once it is there; the block is being written to the disk cache
-    bool ahead = false;  // worth an attempt though nobody waits
+    Content content;         // set once it is there; the block is being written to the disk cache
+    std::uint64_t read = 0;  // bytes of `content`
+    bool ahead = false;      // worth an attempt though nobody waits
     Status error{Code::kDeadline, "the store has not answered in time"};  // for who gives up now
   };
   struct Recent {
     BlockId block;
     Content content;
-    bool kept;  // on the disk, too
+    bool kept;           // on the disk, too
+    std::uint64_t read;  // bytes of it so far
+  };
+  struct Ranges {
+    BlockId block;
+    std::uint64_t read;  // bytes of it so far
   };
 
   // The content if it is in memory; otherwise the waiter is queued if the block is under way, and
@@ -97,18 +115,22 @@ class AsyncBlocks {
   void StartFetch(const BlockId& block, std::uint64_t hint, Waiter waiter);
   void StartPrefetch(const BlockId& block);
   void Wait(Pending& pending, Waiter waiter) REQUIRES(mutex_);
-  void Fetch(const BlockId& block);
-  // How long the next attempt may take. Nothing if nobody wants the block any more; then it is not
+  // What to fetch for this read.
+  Part Choose(const BlockId& block, const Waiter& waiter) REQUIRES(mutex_);
+  void Fetch(const Part& part);
+  Result<void> FetchOnce(const Context& ctx, const Part& part);
+  // How long the next attempt may take. Nothing if nobody wants the part any more; then it is not
   // under way any more, either.
-  std::optional<Context::TimePoint> FetchUntil(const BlockId& block);
+  std::optional<Context::TimePoint> FetchUntil(const Part& part);
   void Deliver(const BlockId& block, Content content);
-  // An attempt has failed. True if somebody goes on waiting; otherwise the block is not under way
+  void DeliverRange(const Part& part, std::span<const std::byte> bytes);
+  // An attempt has failed. True if somebody goes on waiting; otherwise the part is not under way
   // any more.
-  bool Failed(const BlockId& block, const Status& error);
+  bool Failed(const Part& part, const Status& error);
   // Sends readers away when their time is up, whatever the fetching threads are busy with.
   void WatchTheTime();
   // Adds to the blocks in memory. Those that had to leave for it and are nowhere else.
-  std::vector<BlockId> Remember(const BlockId& block, Content content, bool kept) REQUIRES(mutex_);
+  std::vector<BlockId> Remember(Recent recent) REQUIRES(mutex_);
   bool Keep(const BlockId& block, const Content& content);
   void LookAtDisk();
 
@@ -132,9 +154,15 @@ class AsyncBlocks {
   Mutex mutex_;
   CondVar somebody_waits_;
   bool nobody_waits_ GUARDED_BY(mutex_) = false;  // as far as WatchTheTime has seen
-  std::map<BlockId, std::shared_ptr<Pending>> pending_ GUARDED_BY(mutex_);
-  std::list<Recent> recent_ GUARDED_BY(mutex_);  // the last fetched first
+  std::map<Part, std::shared_ptr<Pending>> pending_ GUARDED_BY(mutex_);
+  std::list<Recent> recent_ GUARDED_BY(mutex_);  // the last fetched or read first
+  std::map<BlockId, std::list<Recent>::iterator> recent_places_ GUARDED_BY(mutex_);
   std::uint64_t recent_used_ GUARDED_BY(mutex_) = 0;
+  // How many blocks, one after the other, have left memory and were hardly read.
+  int in_vain_ GUARDED_BY(mutex_) = 0;
+  // Blocks of which only ranges were fetched: what would be in memory if whole ones had been. The
+  // last read first.
+  std::list<Ranges> ranges_ GUARDED_BY(mutex_);
 
   ThreadPool fetch_pool_;
   ThreadPool disk_pool_;
