@@ -22,6 +22,11 @@ Result<void> TreeBuilder::Node(Ino ino, const Attr& attr) {
   if (tree_.nodes_.size() >= Tree::kNone) {
     return Fail(Code::kNotSupported, "a tree in memory holds at most {} inodes", Tree::kNone);
   }
+  tree_.nodes_.push_back(MakeNode(ino, attr));
+  return {};
+}
+
+Tree::Node TreeBuilder::MakeNode(Ino ino, const Attr& attr) {
   const auto owner = owners_.try_emplace({attr.uid, attr.gid}, owners_.size()).first->second;
   Tree::Node node{};
   node.ino = ino;
@@ -37,7 +42,12 @@ Result<void> TreeBuilder::Node(Ino ino, const Attr& attr) {
   node.mode = attr.mode;
   node.type = static_cast<std::uint8_t>(attr.type);
   node.flags = attr.flags;
-  tree_.nodes_.push_back(node);
+  return node;
+}
+
+Result<void> TreeBuilder::Again(Ino directory, const Attr& attr) {
+  again_.insert_or_assign(directory,
+                          Newer{.node = MakeNode(directory, attr), .offset = tree_.names_.size()});
   return {};
 }
 
@@ -81,24 +91,32 @@ void TreeBuilder::SortNodes() {
   nodes.erase(std::unique(nodes.begin(), nodes.end(),
                           [](const Tree::Node& a, const Tree::Node& b) { return a.ino == b.ino; }),
               nodes.end());
+  for (const auto& [ino, newer] : again_) {
+    if (const auto node = tree_.Find(ino); node != Tree::kNone) nodes[node] = newer.node;
+  }
 }
 
 void TreeBuilder::PlaceEntries() {
   const std::string_view names = tree_.names_;
   std::sort(entries_.begin(), entries_.end(), [&](const PendingEntry& a, const PendingEntry& b) {
     if (a.parent != b.parent) return a.parent < b.parent;
-    return names.substr(a.offset, a.size) < names.substr(b.offset, b.size);
+    const int order = names.substr(a.offset, a.size).compare(names.substr(b.offset, b.size));
+    return order != 0 ? order < 0 : a.offset > b.offset;  // the newest first
   });
   Ino current = kNoIno;
   Tree::NodeIndex directory = Tree::kNone;
+  std::uint64_t oldest = 0;
   tree_.entries_.reserve(entries_.size());
   const PendingEntry* last = nullptr;
   for (const PendingEntry& entry : entries_) {
     if (entry.parent != current) {
       current = entry.parent;
       directory = tree_.Find(current);
+      const auto newer = again_.find(current);
+      oldest = newer == again_.end() ? 0 : newer->second.offset;
       last = nullptr;
     }
+    if (entry.offset < oldest) continue;
     if (directory == Tree::kNone || tree_.type(directory) != FileType::kDirectory) continue;
     const Tree::NodeIndex child = tree_.Find(entry.child);
     if (child == Tree::kNone) continue;  // points nowhere
@@ -120,6 +138,22 @@ void TreeBuilder::PlaceEntries() {
     ++tree_.directories_[node.link].count;
   }
   entries_ = {};
+}
+
+void TreeBuilder::CompactNames() {
+  if (again_.empty()) return;
+  decltype(tree_.names_) names;
+  for (Tree::NameRef& ref : tree_.entries_) {
+    const std::string_view name = tree_.NameOf(ref);
+    ref.offset = names.size() & ((1ULL << 40) - 1);
+    names.append(name);
+  }
+  for (PendingLink& link : links_) {
+    const auto target = std::string_view(tree_.names_).substr(link.target.offset, link.target.size);
+    link.target.offset = names.size();
+    names.append(target);
+  }
+  tree_.names_ = std::move(names);
 }
 
 void TreeBuilder::DropUnreachable() {
@@ -224,6 +258,7 @@ Result<Tree> TreeBuilder::Build() && {
   }
   PlaceEntries();
   DropUnreachable();
+  CompactNames();
   PlaceSlices();
   PlaceLinks();
   tree_.owners_.resize(owners_.size());

@@ -75,6 +75,41 @@ TEST(Tree, LeavesOutWhatTheRootDoesNotLeadTo) {
   EXPECT_EQ(tree->Slices(node, 1).size(), 1U);
 }
 
+TEST(Tree, ADirectoryGivenAgainHasItsNewNamesOnly) {
+  TreeBuilder builder(kRootIno, /*with_slices=*/true);
+  const auto entry = [&](Ino parent, std::string_view name, std::uint64_t ino, FileType type) {
+    ASSERT_OK(builder.Entry(parent, name, {.ino = Ino{ino}, .type = type}));
+  };
+  ASSERT_OK(builder.Node(kRootIno, Directory()));
+  ASSERT_OK(builder.Node(Ino{2}, Directory()));
+  for (const std::uint64_t file : {3, 4, 5}) ASSERT_OK(builder.Node(Ino{file}, Attr{}));
+  Attr link;
+  link.type = FileType::kSymlink;
+  ASSERT_OK(builder.Node(Ino{6}, link));
+  ASSERT_OK(builder.Link(Ino{6}, "where/it/leads"));
+  entry(kRootIno, "sub", 2, FileType::kDirectory);
+  entry(kRootIno, "link", 6, FileType::kSymlink);
+  entry(Ino{2}, "gone", 3, FileType::kFile);
+  entry(Ino{2}, "replaced", 4, FileType::kFile);
+  Attr newer = Directory();
+  newer.mtime = {.seconds = 9, .nanos = 1};
+  ASSERT_OK(builder.Again(Ino{2}, newer));
+  entry(Ino{2}, "replaced", 4, FileType::kFile);  // and once more in the same listing
+  entry(Ino{2}, "replaced", 5, FileType::kFile);
+  entry(kRootIno, "moved", 3, FileType::kFile);
+  const auto tree = std::move(builder).Build();
+  ASSERT_OK(tree);
+  EXPECT_EQ(tree->entry_count(), 4U);
+  EXPECT_EQ(tree->node_count(), 5U);
+  const auto root = tree->Find(kRootIno), sub = tree->Lookup(root, "sub");
+  EXPECT_EQ(tree->attr(sub).mtime, newer.mtime);
+  ASSERT_EQ(tree->child_count(sub), 1U);
+  EXPECT_EQ(tree->child(sub, 0).name, "replaced");
+  EXPECT_EQ(tree->ino(tree->child(sub, 0).node), Ino{5});
+  EXPECT_EQ(tree->ino(tree->Lookup(root, "moved")), Ino{3});
+  EXPECT_EQ(tree->Target(tree->Lookup(root, "link")), "where/it/leads");
+}
+
 TEST(Tree, NeedsItsRoot) {
   TreeBuilder builder(Ino{7}, /*with_slices=*/false);
   EXPECT_CODE(std::move(builder).Build(), Code::kNotFound);

@@ -31,6 +31,9 @@ class TreeSink {
   virtual ~TreeSink() = default;
   virtual Result<void> Node(Ino ino, const Attr& attr) = 0;
   virtual Result<void> Entry(Ino parent, std::string_view name, const Edge& edge) = 0;
+  // The directory was given before and has changed: these are its attributes now, and its names
+  // will be given again, those from before count no more.
+  virtual Result<void> Again(Ino directory, const Attr& attr) = 0;
   // What only a tree with slices has: data, and where symbolic links lead.
   virtual Result<void> Chunk(Ino ino, std::uint32_t index, std::span<const Slice> slices) = 0;
   virtual Result<void> Link(Ino ino, std::string_view target) = 0;

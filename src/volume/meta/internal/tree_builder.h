@@ -2,6 +2,7 @@
 
 #include <map>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "volume/meta/internal/engine.h"
@@ -16,6 +17,7 @@ class TreeBuilder final : public TreeSink {
 
   Result<void> Node(Ino ino, const Attr& attr) override;
   Result<void> Entry(Ino parent, std::string_view name, const Edge& edge) override;
+  Result<void> Again(Ino directory, const Attr& attr) override;
   Result<void> Chunk(Ino ino, std::uint32_t index, std::span<const Slice> slices) override;
   Result<void> Link(Ino ino, std::string_view target) override;
 
@@ -40,8 +42,16 @@ class TreeBuilder final : public TreeSink {
     Tree::PathRef target;
   };
 
+  struct Newer {
+    Tree::Node node;
+    std::uint64_t offset;  // of its first name
+  };
+
+  Tree::Node MakeNode(Ino ino, const Attr& attr);
   void SortNodes();
   void PlaceEntries();
+  // Drops the names that nothing refers to any more.
+  void CompactNames();
   // Drops what the root does not lead to.
   void DropUnreachable();
   void PlaceSlices();
@@ -51,6 +61,7 @@ class TreeBuilder final : public TreeSink {
   Tree::Array<PendingEntry> entries_;
   Tree::Array<PendingRecord> records_;
   std::vector<PendingLink> links_;
+  std::unordered_map<Ino, Newer> again_;
   std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint32_t> owners_;
 };
 
