@@ -158,7 +158,9 @@ TEST_F(DataJobControllerTest, AScheduleFollowsTheClock) {
   ASSERT_OK(cluster_.Patch(ctx_, api::SampleJob::kType, {"data", "j"},
                            kube::MergePatch(R"({"metadata":{"annotations":{"touched":"yes"}}})")));
   EXPECT_TRUE(WaitUntil([&] { return runtimes_.jobs() >= 1; }, std::chrono::seconds(60)));
-  EXPECT_TRUE(StatusOf("j").last_schedule_time.has_value());
+  // Written after the job that it tells of.
+  EXPECT_TRUE(WaitUntil([&] { return StatusOf("j").last_schedule_time.has_value(); },
+                        std::chrono::seconds(60)));
   Stop();  // before the clock goes
 }
 
