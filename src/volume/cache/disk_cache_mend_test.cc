@@ -1,4 +1,5 @@
 // Pinned blocks of which the official client takes the names, as it does while it runs.
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>

@@ -201,6 +201,7 @@ TEST_F(VfsTest, AnAppendDuringATruncationDoesNotLandBehindTheOldEnd) {
     truncates.join();
     ASSERT_OK(vfs().Append(kCtx, file.handle, AsBytes("third")));
     EXPECT_EQ(ReadAll(vfs(), file.handle), "third");
+    EXPECT_EQ(vfs().meta().GetAttr(kCtx, ino)->length, 5u);
     ASSERT_OK(vfs().SetAttr(kCtx, {}, ino, {.length = 0}));
   }
   ASSERT_OK(vfs().Release(kCtx, file.handle));
