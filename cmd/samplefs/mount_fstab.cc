@@ -1,6 +1,7 @@
 #include "samplefs/mount_fstab.h"
 
 #include <fmt/format.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -99,7 +100,10 @@ Result<void> UpdateFstab(const std::string& volume, const std::string& mount_poi
   const auto text = ReadFile(kFstab);
   if (!text && !IsNotFound(text.error())) return std::unexpected(text.error());
   const std::string updated = WithFstabLine(text ? *text : "", line);
-  if (!text || updated != *text) RETURN_IF_ERROR(WriteFileAtomic(kFstab, updated));
+  struct stat present = {};
+  // Who keeps passwords there has taken it from others.
+  const mode_t mode = ::stat(kFstab, &present) == 0 ? present.st_mode & 07777 : 0644;
+  if (!text || updated != *text) RETURN_IF_ERROR(WriteFileAtomic(kFstab, updated, mode));
   std::error_code error;
   const auto program = std::filesystem::read_symlink("/proc/self/exe", error);
   if (error) return std::unexpected(ErrnoStatus(error.value(), "/proc/self/exe"));

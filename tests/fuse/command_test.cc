@@ -151,18 +151,20 @@ TEST(MountCommand, WritesTheFstabLineThatMountsTheSame) {
   auto done = RunProcess(
       {"unshare", "-m", "bash", "-c",
        fmt::format("set -e; cp -a /etc/. {0}/etc-all; cp {0}/etc/fstab {0}/etc-all/fstab; "
-                   "mount --bind {0}/etc-all /etc; mount -t tmpfs tmpfs /usr/sbin; "
+                   "chmod 600 {0}/etc-all/fstab; mount --bind {0}/etc-all /etc; mount -t tmpfs "
+                   "tmpfs /usr/sbin; "
                    "for size in 100 200; do "
                    "{1}/samplefs mount {2} '{0}/m m' -d --update-fstab --cache-dir={3} "
                    "--cache-size $size --log {0}/log -o noatime; {1}/samplefs umount '{0}/m m'; "
-                   "done; cat /etc/fstab; mount '{0}/m m'; {1}/samplefs status '{0}/m m' --json; "
+                   "done; cat /etc/fstab; stat -c %a /etc/fstab; mount '{0}/m m'; {1}/samplefs "
+                   "status '{0}/m m' --json; "
                    "umount '{0}/m m'",
                    home, BinDir(), (*volume)->url(), (*volume)->cache())});
   ASSERT_OK(done);
   EXPECT_EQ(done->exit_code, 0) << done->out << done->err;
   const std::string lines = fmt::format(
       "# kept\n/dev/x / ext4 defaults 0 1\n"
-      "{} {}/m\\040m samplefs _netdev,cache-dir={},cache-size=200,log={}/log,noatime 0 0\n",
+      "{} {}/m\\040m samplefs _netdev,cache-dir={},cache-size=200,log={}/log,noatime 0 0\n600\n",
       (*volume)->url(), home, (*volume)->cache(), home);
   EXPECT_TRUE(done->out.starts_with(lines)) << done->out;
   EXPECT_NE(done->out.find("\"general\""), std::string::npos) << done->out;
