@@ -134,6 +134,7 @@ Result<fuse::MountOptions> MakeMountOptions(const MountFlags& flags,
     ASSIGN_OR_RETURN(general.umask, ParseUmask(flags.umask));
   }
   options.read_only = flags.read_only;
+  options.keep_pages = !flags.no_keep_pages;
   options.metrics_address = flags.metrics;
   ASSIGN_OR_RETURN(const double refresh, ParseSeconds("refresh", flags.refresh));
   options.refresh_interval = Milliseconds(refresh);

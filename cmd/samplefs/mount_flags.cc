@@ -148,7 +148,8 @@ std::map<std::string, Setting> ByName(MountFlags* f) {
           {"log", text(&f->log_file)},
           {"log-level", text(&f->log_level)},
           {"threads", number(&f->threads)},
-          {"refresh", text(&f->refresh)}};
+          {"refresh", text(&f->refresh)},
+          {"no-keep-pages", flag(&f->no_keep_pages)}};
 }
 
 Result<void> ApplyOne(const std::string& option, const std::map<std::string, Setting>& ours,
@@ -250,6 +251,9 @@ void AddMountFlags(Command& command, MountFlags* f) {
                     "threads that take the kernel's requests; 0: as many as fit the machine");
   command.AddOption("--refresh", &f->refresh,
                     "data-set mode: look for a newer state this often; 0s: only when told");
+  command.AddFlag("--no-keep-pages", &f->no_keep_pages,
+                  "data-set mode: when not all of the data fit into memory, leave to the kernel "
+                  "what stays there");
   command.AddFlag("--check-storage", &f->check_storage,
                   "try the object store before mounting: write, read and delete an object, or in "
                   "data-set mode read one");
@@ -300,6 +304,7 @@ std::string FlagsOfTheOtherMode(const MountFlags& flags) {
   if (!flags.read_only) {
     note("refresh", flags.refresh, defaults.refresh);
     note("prefetch", flags.prefetch, defaults.prefetch);
+    note("no-keep-pages", flags.no_keep_pages, defaults.no_keep_pages);
     return names;
   }
   note("attr-cache", flags.attr_cache, defaults.attr_cache);

@@ -47,6 +47,7 @@ struct MountFlags {
   std::string metrics;
   std::int64_t threads = 0;
   std::string refresh = "0s";
+  bool no_keep_pages = false;
   std::string umask;  // empty: that of each program
   bool check_storage = false;
   bool update_fstab = false;

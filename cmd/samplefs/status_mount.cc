@@ -53,6 +53,14 @@ void PrintText(const Tool& tool, const json& status) {
     tool.Print(fmt::format(
         "prefetch     {} blocks: {} useful, {} wasted", FormatCount(Number(prefetch, "blocks")),
         FormatCount(Number(prefetch, "useful")), FormatCount(Number(prefetch, "wasted"))));
+    if (data.contains("pages")) {
+      const json& pages = data["pages"];
+      const auto one_in = Number(pages, "oneIn");
+      tool.Print(fmt::format(
+          "pages        {}, {} of {} files dropped after reading",
+          one_in > 1 ? fmt::format("memory is short: 1 file in {} stays", one_in) : "all stay",
+          FormatSize(Number(pages, "droppedBytes")), FormatCount(Number(pages, "droppedFiles"))));
+    }
   }
   if (status.contains("cache")) PrintCache(tool, status["cache"]);
 }

@@ -38,6 +38,7 @@ class DataSetFs::State {
   const DataSetFsOptions options;
   std::function<void()> ready;
   DataSetFs::OnLookup on_lookup;
+  DataSetFs::OnAnswered on_answered;
   Interrupts interrupts;
   CallEnvironment env;
 };
@@ -126,12 +127,15 @@ void OnRead(fuse_req_t request, fuse_ino_t ino, std::size_t size, off_t offset, 
   auto call = std::make_unique<Call>(state.env, request, Op::kRead, ino);
   call->Detail(",{},{}", size, offset);
   const Ino file = call->ino();
-  state.data.Read(file, static_cast<std::uint64_t>(offset), size,
-                  [&state, call = std::move(call)](Result<std::span<const std::byte>> bytes) {
-                    if (!bytes) return call->Error(bytes.error());
-                    state.stats.AddBytesRead(bytes->size());
-                    call->ReplyData(AsText(*bytes));
-                  });
+  state.data.Read(
+      file, static_cast<std::uint64_t>(offset), size,
+      [&state, call = std::move(call), file, offset](Result<std::span<const std::byte>> bytes) {
+        if (!bytes) return call->Error(bytes.error());
+        state.stats.AddBytesRead(bytes->size());
+        call->ReplyData(AsText(*bytes));
+        if (state.on_answered)
+          state.on_answered(file, static_cast<std::uint64_t>(offset), bytes->size());
+      });
 }
 
 // Where a listing goes on: the number of the next entry ("." is 0, ".." is 1, the i-th child i + 2)
@@ -263,6 +267,10 @@ DataSetFs::DataSetFs(DataSet& data, OpStats& stats, const DataSetFsOptions& opti
 DataSetFs::~DataSetFs() = default;
 
 void DataSetFs::SetOnLookup(OnLookup on_lookup) { state_->on_lookup = std::move(on_lookup); }
+
+void DataSetFs::SetOnAnswered(OnAnswered on_answered) {
+  state_->on_answered = std::move(on_answered);
+}
 
 const fuse_lowlevel_ops& DataSetFs::Operations() {
   static const fuse_lowlevel_ops ops = MakeOperations();

@@ -37,6 +37,11 @@ class DataSetFs {
       std::function<void(const volume::DataSet::View& tree, volume::Tree::NodeIndex directory)>;
   void SetOnLookup(OnLookup on_lookup);
 
+  // Called when the kernel was given bytes of a file; set before the operations are used, too.
+  using OnAnswered =
+      std::function<void(volume::Ino file, std::uint64_t offset, std::uint64_t size)>;
+  void SetOnAnswered(OnAnswered on_answered);
+
   static const fuse_lowlevel_ops& Operations();
   // What the operations expect as userdata.
   void* userdata();

@@ -18,5 +18,13 @@ inline constexpr char kAccessLogDroppedHelp[] =
 inline constexpr char kListedNames[] = "paddleop_fuse_listed_names_total";
 inline constexpr char kListedNamesHelp[] =
     "Names brought to the kernel before anybody looked them up.";
+inline constexpr char kDroppedFiles[] = "paddleop_fuse_dropped_files_total";
+inline constexpr char kDroppedFilesHelp[] =
+    "Files whose pages were dropped after reading, to keep those of others.";
+inline constexpr char kDroppedBytes[] = "paddleop_fuse_dropped_bytes_total";
+inline constexpr char kDroppedBytesHelp[] = "Bytes of those files.";
+inline constexpr char kPageShare[] = "paddleop_fuse_page_admission_ratio";
+inline constexpr char kPageShareHelp[] =
+    "Share of the files read now whose pages stay in memory; below 1 while memory is short.";
 
 }  // namespace paddleop::fuse

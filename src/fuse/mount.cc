@@ -9,6 +9,7 @@
 #include "fuse/internal/kernel_mount.h"
 #include "fuse/internal/mount_status.h"
 #include "fuse/internal/name_feeder.h"
+#include "fuse/internal/page_keeper.h"
 #include "fuse/internal/refresher.h"
 
 namespace paddleop::fuse {
@@ -75,7 +76,7 @@ Result<void> RunGeneral(const Context& ctx, volume::Volume& volume, const MountO
   ASSIGN_OR_RETURN(auto session,
                    Session::Mount(GeneralFs::Operations(), fs.userdata(), options.session, log));
   fs.OnStaleAttributes([&session](volume::Ino ino) { session->InvalidateAttributes(ino); });
-  const MountStatus status(options, volume, nullptr, stats);
+  const MountStatus status(options, volume, nullptr, nullptr, stats);
   ASSIGN_OR_RETURN(const Servers servers,
                    StartServers(ctx, options, *session,
                                 {.status = [&status] { return status.Json(); }, .refresh = {}},
@@ -118,7 +119,15 @@ Result<void> RunDataSet(const Context& ctx, volume::Volume& volume, const MountO
       feeder->Asked(tree, directory);
     });
   }
-  const MountStatus status(options, volume, data.get(), stats);
+  std::unique_ptr<PageKeeper> keeper;
+  if (session->device_minor() && options.keep_pages) {
+    keeper = std::make_unique<PageKeeper>(*data, options.session.mount_point,
+                                          *session->device_minor(), metrics, log);
+    fs.SetOnAnswered([&keeper](volume::Ino file, std::uint64_t offset, std::uint64_t size) {
+      keeper->Answered(file, offset, size);
+    });
+  }
+  const MountStatus status(options, volume, data.get(), keeper.get(), stats);
   ASSIGN_OR_RETURN(
       Servers servers,
       StartServers(ctx, options, *session,
@@ -131,6 +140,7 @@ Result<void> RunDataSet(const Context& ctx, volume::Volume& volume, const MountO
     servers = {};
     refresher.Stop();
     if (feeder) feeder->Stop();
+    if (keeper) keeper->Stop();
   };
   Result<void> served;
   {

@@ -23,8 +23,10 @@ struct MountOptions {
   volume::DataSetOptions data_set;
   DataSetFsOptions data_set_fs;
   std::chrono::milliseconds refresh_interval{0};  // data-set mode; 0: only when told
-  std::string metrics_address;                    // empty: none
-  std::string meta_url;  // what other commands get when they name the mount point
+  // Data-set mode: what the kernel has in memory stays when not all of the data fit.
+  bool keep_pages = true;
+  std::string metrics_address;  // empty: none
+  std::string meta_url;         // what other commands get when they name the mount point
 };
 
 // Mounts the volume, in data-set mode if it is read-only, and serves it until it is unmounted or

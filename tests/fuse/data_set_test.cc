@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
@@ -307,6 +308,66 @@ TEST_P(DataSetMount, IsNotBusyWhileItListsAhead) {
         << set_->Log();
     set_.reset();
   }
+}
+
+// Memory too small for the data, played by dropping pages of everything: from then on what is in
+// memory stays there, and what is read besides does not push it out.
+TEST_P(DataSetMount, KeepsWhatIsInMemoryWhenNotAllFits) {
+  constexpr unsigned kFiles = 800;
+  const auto name = [](unsigned i) { return fmt::format("many/f{:03}", i); };
+  ASSERT_EQ(::mkdir(writer_->File("many").c_str(), 0755), 0);
+  for (unsigned i = 0; i < kFiles; ++i)
+    ASSERT_OK(WriteWhole(writer_->File(name(i)), Pattern(5'000, i)));
+  Mount();
+  const auto wrong = [&](unsigned first, unsigned end) {
+    int count = 0;
+    for (unsigned i = first; i < end; ++i) {
+      auto content = ReadWhole(set_->File(name(i)));
+      if (!content || *content != Pattern(5'000, i)) ++count;
+    }
+    return count;
+  };
+  const auto in_memory = [&](unsigned first, unsigned end) {
+    unsigned count = 0;
+    for (unsigned i = first; i < end; ++i) {
+      const UniqueFd file(::open(set_->File(name(i)).c_str(), O_RDONLY));
+      void* const mapped = ::mmap(nullptr, 5'000, PROT_READ, MAP_SHARED, file.get(), 0);
+      unsigned char present[2] = {};
+      EXPECT_EQ(::mincore(mapped, 5'000, present), 0);
+      ::munmap(mapped, 5'000);
+      count += (present[0] & present[1] & 1U) != 0 ? 1 : 0;
+    }
+    return count;
+  };
+  const auto one_in = [&] {
+    return set_->Status()->at("dataSet").at("pages").at("oneIn").get<int>();
+  };
+  EXPECT_EQ(wrong(0, kFiles), 0);
+  EXPECT_EQ(one_in(), 1);
+  for (unsigned i = 0; i < kFiles; ++i) {
+    const UniqueFd file(::open(set_->File(name(i)).c_str(), O_RDONLY));
+    ASSERT_EQ(::posix_fadvise(file.get(), 0, 0, POSIX_FADV_DONTNEED), 0);
+  }
+  EXPECT_EQ(wrong(0, 300), 0);
+  EXPECT_TRUE(WaitFor([&] { return one_in() == 32; })) << set_->Status()->dump();
+  EXPECT_EQ(wrong(300, kFiles), 0);
+  EXPECT_TRUE(WaitFor([&] { return in_memory(300, kFiles) < 50; })) << in_memory(300, kFiles);
+  EXPECT_GT(in_memory(0, 300), 180u);
+  const auto pages = set_->Status()->at("dataSet").at("pages");
+  EXPECT_GE(pages.at("droppedFiles").get<int>(), 450) << pages.dump();
+  EXPECT_EQ(pages.at("droppedBytes").get<int>() % 5'000, 0) << pages.dump();
+  auto shown = RunSamplefs({"status", set_->path()});
+  ASSERT_OK(shown);
+  EXPECT_NE(shown->out.find("memory is short: 1 file in 32 stays"), std::string::npos)
+      << shown->out;
+  // Dropping is nobody's reason to be told that the mount point is busy.
+  EXPECT_EQ(wrong(300, kFiles), 0);
+  ASSERT_EQ(::umount2(set_->path().c_str(), UMOUNT_NOFOLLOW), 0) << errno;
+  EXPECT_TRUE(WaitFor([&] { return ::kill(set_->pid(), 0) != 0; }, std::chrono::seconds(60)))
+      << set_->Log();
+  set_.reset();
+  Mount({"--no-keep-pages"});
+  EXPECT_FALSE(set_->Status()->at("dataSet").contains("pages"));
 }
 
 TEST_P(DataSetMount, FindsChangesByItselfWhenAskedTo) {

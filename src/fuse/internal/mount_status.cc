@@ -64,6 +64,12 @@ std::string MountStatus::Json() const {
                         {"useful", status.prefetch_useful},
                         {"wasted", status.prefetch_wasted},
                         {"window", status.prefetch_window}}}};
+    if (keeper_ != nullptr) {
+      const PageKeeperStatus pages = keeper_->Status();
+      out["dataSet"]["pages"] = {{"oneIn", pages.period},
+                                 {"droppedFiles", pages.dropped_files},
+                                 {"droppedBytes", pages.dropped_bytes}};
+    }
   }
   if (volume_.disk_cache() != nullptr) out["cache"] = CacheJson(*volume_.disk_cache());
   return out.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);

@@ -2,16 +2,13 @@
 
 #include <dirent.h>
 #include <fcntl.h>
-#include <sys/mount.h>
-#include <sys/stat.h>
 #include <sys/sysinfo.h>
-#include <sys/sysmacros.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <vector>
 
 #include "base/thread_pool.h"
+#include "fuse/internal/kernel_mount.h"
 #include "fuse/metrics.h"
 
 namespace paddleop::fuse {
@@ -118,22 +115,10 @@ void NameFeeder::Run(const std::stop_token& stop) {
   }
 }
 
-// Nothing in this copy keeps the mount point busy; if the mount is taken away meanwhile, it ends
-// when the copy is closed.
-Result<UniqueFd> NameFeeder::CopyOfMount() const {
-  UniqueFd copy(::open_tree(AT_FDCWD, mount_point_.c_str(), OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC));
-  if (!copy.valid()) return ErrnoFail("copy the mount at {}", mount_point_);
-  struct stat info = {};
-  if (::fstat(copy.get(), &info) != 0) return ErrnoFail("look at {}", mount_point_);
-  if (::major(info.st_dev) != 0 || ::minor(info.st_dev) != minor_)
-    return Fail(Code::kNotFound, "{} is another mount now", mount_point_);
-  return copy;
-}
-
 Result<std::size_t> NameFeeder::List(const std::stop_token& stop, Ino directory) {
   const std::string path = PathInTree(*data_.view(), directory);
   if (path.empty()) return 0;
-  ASSIGN_OR_RETURN(const UniqueFd mount, CopyOfMount());
+  ASSIGN_OR_RETURN(const UniqueFd mount, CopyOfMount(mount_point_, minor_));
   const UniqueFd list(::openat(mount.get(), path.c_str(),
                                O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC | O_NOATIME));
   if (!list.valid()) return 0;  // refreshed meanwhile

@@ -12,7 +12,7 @@
 #include "base/log.h"
 #include "base/metrics.h"
 #include "base/mutex.h"
-#include "base/posix.h"
+#include "base/status.h"
 #include "volume/vfs/data_set.h"
 
 namespace paddleop::fuse {
@@ -48,7 +48,6 @@ class NameFeeder {
   void Run(const std::stop_token& stop);
   // Names that were listed; none if the mount is not ours to list any more.
   Result<std::size_t> List(const std::stop_token& stop, volume::Ino directory);
-  Result<UniqueFd> CopyOfMount() const;
 
   volume::DataSet& data_;
   const std::string mount_point_;
