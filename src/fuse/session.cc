@@ -140,7 +140,7 @@ class Session::State {
   }
 
   Result<void> Run() {
-    Spawn();
+    RETURN_IF_ERROR(Spawn());
     MutexLock lock(mutex_);
     ended_.wait(lock, [&]() REQUIRES(mutex_) { return running_ == 0; });
     const int error = error_;
@@ -203,19 +203,35 @@ class Session::State {
     }
   }
 
-  void Spawn() {
+  Result<void> Spawn() {
     MutexLock lock(mutex_);
-    if (running_ >= options_.max_threads) return;
+    if (running_ >= options_.max_threads) return {};
     // Those that ended before have nothing left to do but return.
     workers_.remove_if([](const Worker& worker) { return worker.ended; });
-    ++running_;
-    ++idle_;
     workers_.emplace_back();
     Worker* self = &workers_.back();
-    self->thread = std::jthread([this, self] {
-      SetThreadName("fuse");
-      Serve(self);
-    });
+    ++running_;
+    ++idle_;
+    try {
+      self->thread = std::jthread([this, self] {
+        SetThreadName("fuse");
+        Serve(self);
+      });
+    } catch (const std::system_error& error) {
+      --running_;
+      --idle_;
+      workers_.pop_back();
+      return std::unexpected(ErrnoStatus(error.code().value(), "start a thread"));
+    }
+    return {};
+  }
+
+  // There are too few, but those that there are go on.
+  void SpawnAnother() {
+    auto spawned = Spawn();
+    if (spawned || few_threads_.exchange(true)) return;
+    log_.Warn(Context::Background(), "requests share fewer threads than they should",
+              {{"error", spawned.error().message()}});
   }
 
   // Takes requests until the session ends or there are too many idle threads.
@@ -229,7 +245,7 @@ class Session::State {
         error = got < 0 ? -got : 0;
         break;
       }
-      if (NoteIdle(--idle_) == 0) Spawn();
+      if (NoteIdle(--idle_) == 0) SpawnAnother();
       fuse_session_process_buf(session_, &buffer);
       // The answer to the first request, which is INIT, sets the kernel's default once more.
       if (!greeted_.exchange(true)) SetReadAhead();
@@ -285,6 +301,7 @@ class Session::State {
   std::atomic<bool> detached_{false};
   std::atomic<bool> stopped_{false};
   std::atomic<bool> greeted_{false};
+  std::atomic<bool> few_threads_{false};    // and it was said
   std::atomic<std::size_t> idle_{0};        // threads that wait for a request
   std::atomic<std::size_t> least_idle_{0};  // since the last look
   std::atomic<std::chrono::steady_clock::duration> next_look_{};
