@@ -1,6 +1,8 @@
 #include "samplefs/background.h"
 
 #include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -8,6 +10,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <utility>
 
 #include "base/posix.h"
 
@@ -32,7 +35,7 @@ Result<std::vector<std::string>> OwnArguments() {
   return arguments;
 }
 
-Result<int> StartInBackground(const std::vector<std::string>& arguments) {
+Result<int> StartInBackground(const Context& ctx, const std::vector<std::string>& arguments) {
   int pipe_ends[2];
   if (::pipe2(pipe_ends, O_CLOEXEC) != 0) return ErrnoFail("pipe");
   UniqueFd from(pipe_ends[0]), to(pipe_ends[1]);
@@ -53,10 +56,13 @@ Result<int> StartInBackground(const std::vector<std::string>& arguments) {
   }
   to.Reset();
   char answer = 0;
-  ssize_t got = 0;
-  do {
-    got = ::read(from.get(), &answer, 1);
-  } while (got < 0 && errno == EINTR);
+  ssize_t got = -1;
+  bool stopped = false;
+  while (got < 0) {
+    if (ctx.Stopped() && !std::exchange(stopped, true)) ::kill(child, SIGTERM);
+    pollfd wait{.fd = from.get(), .events = POLLIN, .revents = 0};
+    if (::poll(&wait, 1, 100) > 0) got = ::read(from.get(), &answer, 1);
+  }
   if (got == 1) return 0;
   int status = 0;
   while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {

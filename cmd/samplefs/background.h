@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "base/context.h"
 #include "base/posix.h"
 #include "base/status.h"
 
@@ -14,8 +15,8 @@ namespace paddleop::cmd {
 bool IsBackgroundProcess();
 
 // Starts the program again with the same command line. Returns 0 once it said that it is ready, or
-// its exit code if it ended before; kUnavailable if a signal ended it.
-Result<int> StartInBackground(const std::vector<std::string>& arguments);
+// its exit code if it ended before; kUnavailable if a signal ended it. A stop ends it, too.
+Result<int> StartInBackground(const Context& ctx, const std::vector<std::string>& arguments);
 
 // In the background process, while errors still reach who started it: where the log will go.
 Result<UniqueFd> OpenLog(const std::string& log_file);

@@ -266,7 +266,7 @@ int RunMountCommand(Tool& tool, MountFlags& flags) {
   if (flags.background && !flags.fake && !IsBackgroundProcess()) {
     auto arguments = OwnArguments();
     if (!arguments) return tool.Fail(arguments.error());
-    auto started = StartInBackground(*arguments);
+    auto started = StartInBackground(tool.ctx(), *arguments);
     if (!started) return tool.Fail(started.error());
     if (*started == 0) WriteFstab(tool, flags);
     return *started;

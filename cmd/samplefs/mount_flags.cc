@@ -339,9 +339,13 @@ Result<double> ParseSeconds(std::string_view flag, std::string_view text) {
   static const std::map<std::string_view, double> kUnits = {
       {"", 1}, {"s", 1}, {"ms", 1e-3}, {"us", 1e-6}, {"m", 60}, {"h", 3600}, {"d", 86400}};
   const auto factor = kUnits.find(unit);
-  if (error != std::errc() || factor == kUnits.end() || number < 0) {
-    return Fail(Code::kInvalid, "--{} is \"{}\"; give a time such as 1s, 100ms, 5m or 1h", flag,
-                text);
+  // What comes of it is counted in milliseconds of 31 bits in places; and not "inf" or "nan".
+  constexpr double kMostDays = 20;
+  if (error != std::errc() || factor == kUnits.end() || !(number >= 0) ||
+      number * factor->second > kMostDays * 86400) {
+    return Fail(Code::kInvalid,
+                "--{} is \"{}\"; give a time such as 1s, 100ms, 5m or 1h, {} days at most", flag,
+                text, kMostDays);
   }
   return number * factor->second;
 }

@@ -48,6 +48,19 @@ std::string TakeValue(const std::vector<std::string>& words, std::size_t& at) {
   return at + 1 < words.size() ? words[++at] : "";
 }
 
+// What means the same in whichever directory it is read.
+std::string AbsolutePath(const std::string& path) {
+  std::error_code error;
+  const auto absolute = std::filesystem::absolute(path, error);
+  return error ? path : absolute.lexically_normal().string();
+}
+
+std::string AbsoluteVolume(const std::string& volume) {
+  constexpr std::string_view kScheme = "sqlite3://";
+  if (!volume.starts_with(kScheme)) return volume;
+  return std::string(kScheme) + AbsolutePath(volume.substr(kScheme.size()));
+}
+
 }  // namespace
 
 Result<std::string> FstabLine(const std::vector<std::string>& arguments, const std::string& volume,
@@ -62,15 +75,19 @@ Result<std::string> FstabLine(const std::vector<std::string>& arguments, const s
     if (!word.starts_with("--")) continue;
     const std::string name = word.substr(2, word.find('=') - 2);
     if (name == "background" || name == "update-fstab" || name == "json") continue;
+    if (!TakesValue(name)) {
+      if (!word.ends_with("=false")) options += "," + name;
+      continue;
+    }
     options += "," + name;
-    if (!TakesValue(name)) continue;
-    const std::string value = TakeValue(arguments, i);
+    std::string value = TakeValue(arguments, i);
+    if (name == "log") value = AbsolutePath(value);
     if (value.find(',') != std::string::npos)
       return Fail(Code::kInvalid, "--{} has a comma, which fstab has no way to write", name);
     options += "=" + EscapeField(value);
   }
-  return fmt::format("{} {} samplefs {} 0 0", EscapeField(volume), EscapeField(mount_point),
-                     options);
+  return fmt::format("{} {} samplefs {} 0 0", EscapeField(AbsoluteVolume(volume)),
+                     EscapeField(mount_point), options);
 }
 
 std::string WithFstabLine(const std::string& text, const std::string& line) {

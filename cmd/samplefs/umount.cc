@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/posix.h"
+#include "base/process_identity.h"
 #include "fuse/control.h"
 #include "fuse/mount_table.h"
 #include "samplefs/tool.h"
@@ -20,24 +21,30 @@ struct UmountFlags {
   std::int64_t timeout = 60;
 };
 
-// True once the process has ended.
-bool WaitForEnd(const Context& ctx, pid_t process) {
-  while (::kill(process, 0) == 0 || errno == EPERM) {
+// True once the process has ended, whether or not somebody has taken note of it.
+bool WaitForEnd(const Context& ctx, const ProcessIdentity& process) {
+  while (process.Alive()) {
     if (!Clock::System().SleepFor(ctx, std::chrono::milliseconds(10))) return false;
   }
   return true;
 }
 
+// Where the device is still mounted, as far as we see; empty if nowhere.
+std::string AlsoMountedAt(unsigned minor) {
+  const auto text = ReadFile("/proc/self/mountinfo");
+  if (!text) return "";
+  const auto mounts = fuse::ParseMountInfo(*text);
+  if (!mounts) return "";
+  for (const fuse::MountEntry& mount : *mounts) {
+    if (mount.major == 0 && mount.minor == minor) return mount.mount_point;
+  }
+  return "";
+}
+
 // A process that was killed leaves its socket behind. Whoever has the device number next is in the
 // mount table before it listens there.
 void RemoveDeadSocket(unsigned minor) {
-  const auto text = ReadFile("/proc/self/mountinfo");
-  if (!text) return;
-  const auto mounts = fuse::ParseMountInfo(*text);
-  if (!mounts) return;
-  for (const fuse::MountEntry& mount : *mounts) {
-    if (mount.major == 0 && mount.minor == minor) return;
-  }
+  if (!AlsoMountedAt(minor).empty()) return;
   const std::string path = fuse::ControlSocketPath(minor);
   sockaddr_un address = {.sun_family = AF_UNIX, .sun_path = {}};
   if (path.size() >= sizeof address.sun_path) return;
@@ -54,29 +61,37 @@ Result<void> Unmount(Tool& tool, const UmountFlags& flags) {
     return paddleop::Fail(Code::kInvalid, "--timeout is {}; give 1 or more", flags.timeout);
   const auto timeout = std::chrono::seconds(flags.timeout);
   ASSIGN_OR_RETURN(const std::string directory, fuse::CanonicalDirectory(flags.directory));
-  const auto process = fuse::FindMountProcess(directory);
+  const auto pid = fuse::FindMountProcess(directory);
+  const ProcessIdentity process = pid ? ProcessIdentity::Of(*pid) : ProcessIdentity{};
   ASSIGN_OR_RETURN(const auto mount, fuse::FindMount(directory));
   const Context ctx = tool.ctx().WithTimeout(timeout);
   RETURN_IF_ERROR(fuse::Unmount(ctx, directory, {.force = flags.force, .timeout = timeout}));
-  if (!process) {
-    const Code code = process.error().code();
+  if (!pid) {
+    const Code code = pid.error().code();
     // Otherwise it lives where we cannot see it, and may still be committing.
     if (code != Code::kNotFound && code != Code::kUnavailable)
-      tool.log().Warn(ctx, "not waited for: " + process.error().message());
+      tool.log().Warn(ctx, "not waited for: " + pid.error().message());
     if (mount) RemoveDeadSocket(mount->minor);
     return {};
   }
   // The process commits what was written; when we return, it is done. Forced, it has to end
   // although files are open.
-  if (flags.force) ::kill(*process, SIGTERM);
-  if (WaitForEnd(ctx, *process)) return {};
+  if (flags.force && process.Alive()) ::kill(process.pid, SIGTERM);
+  if (!flags.force && mount) {
+    if (const std::string elsewhere = AlsoMountedAt(mount->minor); !elsewhere.empty()) {
+      tool.log().Warn(ctx, "still mounted elsewhere, so its process goes on",
+                      {{"path", elsewhere}, {"pid", process.pid}});
+      return {};
+    }
+  }
+  if (WaitForEnd(ctx, process)) return {};
   if (!flags.force) {
     return paddleop::Fail(Code::kDeadline,
                           "{} is unmounted, but its process {} has not ended within {} s",
-                          directory, *process, flags.timeout);
+                          directory, process.pid, flags.timeout);
   }
-  ::kill(*process, SIGKILL);
-  if (WaitForEnd(tool.ctx().WithTimeout(std::chrono::seconds(1)), *process) && mount)
+  if (process.Alive()) ::kill(process.pid, SIGKILL);
+  if (WaitForEnd(tool.ctx().WithTimeout(std::chrono::seconds(1)), process) && mount)
     RemoveDeadSocket(mount->minor);
   return {};
 }

@@ -145,6 +145,9 @@ TEST(MountCommand, WritesTheFstabLineThatMountsTheSame) {
   auto volume = TestVolume::Make(Engine::kSqlite);
   ASSERT_OK(volume);
   const std::string& home = (*volume)->dir();
+  const std::string scheme = "sqlite3://";
+  ASSERT_TRUE((*volume)->url().starts_with(scheme + home + "/"));
+  const std::string relative = scheme + (*volume)->url().substr(scheme.size() + home.size() + 1);
   ASSERT_OK(MakeDirectories(home + "/m m"));
   ASSERT_OK(MakeDirectories(home + "/etc"));
   ASSERT_OK(WriteWhole(home + "/etc/fstab", "# kept\n/dev/x / ext4 defaults 0 1"));
@@ -152,14 +155,14 @@ TEST(MountCommand, WritesTheFstabLineThatMountsTheSame) {
       {"unshare", "-m", "bash", "-c",
        fmt::format("set -e; cp -a /etc/. {0}/etc-all; cp {0}/etc/fstab {0}/etc-all/fstab; "
                    "chmod 600 {0}/etc-all/fstab; mount --bind {0}/etc-all /etc; mount -t tmpfs "
-                   "tmpfs /usr/sbin; "
+                   "tmpfs /usr/sbin; cd {0}; "
                    "for size in 100 200; do "
                    "{1}/samplefs mount {2} '{0}/m m' -d --update-fstab --cache-dir={3} "
-                   "--cache-size $size --log {0}/log -o noatime; {1}/samplefs umount '{0}/m m'; "
+                   "--cache-size $size --log log -o noatime; {1}/samplefs umount '{0}/m m'; "
                    "done; cat /etc/fstab; stat -c %a /etc/fstab; mount '{0}/m m'; {1}/samplefs "
                    "status '{0}/m m' --json; "
                    "umount '{0}/m m'",
-                   home, BinDir(), (*volume)->url(), (*volume)->cache())});
+                   home, BinDir(), relative, (*volume)->cache())});
   ASSERT_OK(done);
   EXPECT_EQ(done->exit_code, 0) << done->out << done->err;
   const std::string lines = fmt::format(
@@ -168,6 +171,47 @@ TEST(MountCommand, WritesTheFstabLineThatMountsTheSame) {
       (*volume)->url(), home, (*volume)->cache(), home);
   EXPECT_TRUE(done->out.starts_with(lines)) << done->out;
   EXPECT_NE(done->out.find("\"general\""), std::string::npos) << done->out;
+}
+
+// As in a container whose first process takes note of no other's end.
+TEST(MountCommand, UmountWaitsForNobodyWhoHasEnded) {
+  auto volume = TestVolume::Make(Engine::kSqlite);
+  ASSERT_OK(volume);
+  const std::string& home = (*volume)->dir();
+  ASSERT_OK(MakeDirectories(home + "/m"));
+  auto done =
+      RunProcess({"unshare", "--pid", "--fork", "--mount-proc", "bash", "-c",
+                  fmt::format("{1}/samplefs mount {2} {0}/m -d --log {0}/log --cache-dir {3} && "
+                              "exec {1}/samplefs umount {0}/m --timeout 20",
+                              home, BinDir(), (*volume)->url(), (*volume)->cache())});
+  ASSERT_OK(done);
+  EXPECT_EQ(done->exit_code, 0) << done->out << done->err;
+}
+
+TEST(MountCommand, UmountLeavesWhatIsMountedElsewhere) {
+  auto volume = TestVolume::Make(Engine::kSqlite);
+  ASSERT_OK(volume);
+  const std::string& home = (*volume)->dir();
+  ASSERT_OK(MakeDirectories(home + "/m"));
+  ASSERT_OK(MakeDirectories(home + "/other"));
+  auto done = RunProcess(
+      {"unshare", "-m", "bash", "-c",
+       fmt::format("set -e; {1}/samplefs mount {2} {0}/m -d --log {0}/log --cache-dir {3}; "
+                   "mount --bind {0}/m {0}/other; {1}/samplefs umount {0}/m; "
+                   "echo content >{0}/other/file; cat {0}/other/file; "
+                   "{1}/samplefs umount {0}/other",
+                   home, BinDir(), (*volume)->url(), (*volume)->cache())});
+  ASSERT_OK(done);
+  EXPECT_EQ(done->exit_code, 0) << done->out << done->err;
+  EXPECT_EQ(done->out, "content\n");
+  EXPECT_NE(done->err.find(home + "/other"), std::string::npos) << done->err;
+}
+
+TEST(MountCommand, RefusesTimesThatAreNone) {
+  for (const char* time : {"inf", "nan", "-1s", "30d", "1e300"}) {
+    ExpectLine({"mount", "sqlite3:///nowhere.db", "/tmp", "--io-timeout", time}, 1,
+               {"--io-timeout", time});
+  }
 }
 
 TEST(MountCommand, SaysWhichFlagsHaveNoEffect) {
