@@ -9,6 +9,7 @@
 #include <cerrno>
 
 #include "base/thread_pool.h"
+#include "fuse/internal/call.h"
 
 namespace paddleop::fuse {
 namespace {
@@ -28,18 +29,17 @@ void OnHangup(int) {
 // Tells the kernel what to forget.
 class KernelListener final : public volume::ChangeListener {
  public:
-  KernelListener(Session& session, volume::Ino root) : session_(session), root_(root) {}
+  KernelListener(Session& session, volume::Ino root) : session_(session), inos_{.root = root} {}
   void OnEntryChanged(volume::Ino parent, std::string_view name) override {
-    session_.InvalidateEntry(ToKernel(parent), name);
+    session_.InvalidateEntry(volume::Ino{inos_.ToKernel(parent)}, name);
   }
-  void OnInodeChanged(volume::Ino ino) override { session_.InvalidateInode(ToKernel(ino)); }
+  void OnInodeChanged(volume::Ino ino) override {
+    session_.InvalidateInode(volume::Ino{inos_.ToKernel(ino)});
+  }
 
  private:
-  // The kernel knows the mount's root as inode 1, whichever directory that is.
-  volume::Ino ToKernel(volume::Ino ino) const { return ino == root_ ? volume::kRootIno : ino; }
-
   Session& session_;
-  const volume::Ino root_;
+  const InoMap inos_;
 };
 
 }  // namespace
@@ -64,11 +64,15 @@ Refresher::Refresher(volume::DataSet& data, Session& session, std::chrono::milli
 
 Refresher::~Refresher() { Stop(); }
 
-void Refresher::Stop() {
+void Refresher::Cancel() {
   hangup_fd.store(-1);
   thread_.request_stop();
   const std::uint64_t one = 1;
   [[maybe_unused]] const auto written = ::write(wake_.get(), &one, sizeof one);
+}
+
+void Refresher::Stop() {
+  Cancel();
   if (thread_.joinable()) thread_.join();
 }
 

@@ -26,6 +26,8 @@ class Refresher {
 
   // JSON: what has changed.
   Result<std::string> RefreshNow(const Context& ctx);
+  // Gives up what is under way by itself, and begins nothing more.
+  void Cancel();
   void Stop();
 
  private:
