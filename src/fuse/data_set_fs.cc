@@ -1,5 +1,7 @@
 #include "fuse/data_set_fs.h"
 
+#include <fcntl.h>
+
 #include <algorithm>
 #include <functional>
 #include <vector>
@@ -38,7 +40,7 @@ class DataSetFs::State {
   const DataSetFsOptions options;
   std::function<void()> ready;
   DataSetFs::OnLookup on_lookup;
-  DataSetFs::OnAnswered on_answered;
+  DataSetFs::OnRead on_read;
   Interrupts interrupts;
   CallEnvironment env;
 };
@@ -122,20 +124,23 @@ void OnOpenDir(fuse_req_t request, fuse_ino_t ino, fuse_file_info*) {
   call.Error(ENOSYS);
 }
 
-void OnRead(fuse_req_t request, fuse_ino_t ino, std::size_t size, off_t offset, fuse_file_info*) {
+void OnRead(fuse_req_t request, fuse_ino_t ino, std::size_t size, off_t offset,
+            fuse_file_info* info) {
   State& state = State::Of(request);
   auto call = std::make_unique<Call>(state.env, request, Op::kRead, ino);
   call->Detail(",{},{}", size, offset);
   const Ino file = call->ino();
-  state.data.Read(
-      file, static_cast<std::uint64_t>(offset), size,
-      [&state, call = std::move(call), file, offset](Result<std::span<const std::byte>> bytes) {
-        if (!bytes) return call->Error(bytes.error());
-        state.stats.AddBytesRead(bytes->size());
-        call->ReplyData(AsText(*bytes));
-        if (state.on_answered)
-          state.on_answered(file, static_cast<std::uint64_t>(offset), bytes->size());
-      });
+  // Who goes past the kernel's memory leaves nothing there.
+  const bool kept = (info->flags & O_DIRECT) == 0;
+  state.data.Read(file, static_cast<std::uint64_t>(offset), size,
+                  [&state, call = std::move(call), file, offset,
+                   kept](Result<std::span<const std::byte>> bytes) {
+                    if (!bytes) return call->Error(bytes.error());
+                    state.stats.AddBytesRead(bytes->size());
+                    if (kept && state.on_read)
+                      state.on_read(file, static_cast<std::uint64_t>(offset), bytes->size());
+                    call->ReplyData(AsText(*bytes));
+                  });
 }
 
 // Where a listing goes on: the number of the next entry ("." is 0, ".." is 1, the i-th child i + 2)
@@ -268,9 +273,7 @@ DataSetFs::~DataSetFs() = default;
 
 void DataSetFs::SetOnLookup(OnLookup on_lookup) { state_->on_lookup = std::move(on_lookup); }
 
-void DataSetFs::SetOnAnswered(OnAnswered on_answered) {
-  state_->on_answered = std::move(on_answered);
-}
+void DataSetFs::SetOnRead(OnRead on_read) { state_->on_read = std::move(on_read); }
 
 const fuse_lowlevel_ops& DataSetFs::Operations() {
   static const fuse_lowlevel_ops ops = MakeOperations();

@@ -37,10 +37,10 @@ class DataSetFs {
       std::function<void(const volume::DataSet::View& tree, volume::Tree::NodeIndex directory)>;
   void SetOnLookup(OnLookup on_lookup);
 
-  // Called when the kernel was given bytes of a file; set before the operations are used, too.
-  using OnAnswered =
-      std::function<void(volume::Ino file, std::uint64_t offset, std::uint64_t size)>;
-  void SetOnAnswered(OnAnswered on_answered);
+  // Called before the kernel is given bytes of a file, to keep in its memory; set before the
+  // operations are used, too.
+  using OnRead = std::function<void(volume::Ino file, std::uint64_t offset, std::uint64_t size)>;
+  void SetOnRead(OnRead on_read);
 
   static const fuse_lowlevel_ops& Operations();
   // What the operations expect as userdata.

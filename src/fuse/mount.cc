@@ -1,5 +1,6 @@
 #include "fuse/mount.h"
 
+#include <optional>
 #include <thread>
 
 #include "base/thread_pool.h"
@@ -111,20 +112,20 @@ Result<void> RunDataSet(const Context& ctx, volume::Volume& volume, const MountO
   ASSIGN_OR_RETURN(auto session,
                    Session::Mount(DataSetFs::Operations(), fs.userdata(), options.session, log));
   Refresher refresher(*data, *session, options.refresh_interval, log);
+  std::optional<OwnMount> own;
   std::unique_ptr<NameFeeder> feeder;
+  std::unique_ptr<PageKeeper> keeper;
   if (session->device_minor()) {
-    feeder = std::make_unique<NameFeeder>(*data, options.session.mount_point,
-                                          *session->device_minor(), metrics, log);
+    own.emplace(options.session.mount_point, *session->device_minor());
+    feeder = std::make_unique<NameFeeder>(*data, *own, metrics, log);
     fs.SetOnLookup([&feeder](const volume::DataSet::View& tree, volume::Tree::NodeIndex directory) {
       feeder->Asked(tree, directory);
     });
   }
-  std::unique_ptr<PageKeeper> keeper;
-  if (session->device_minor() && options.keep_pages) {
-    keeper = std::make_unique<PageKeeper>(*data, options.session.mount_point,
-                                          *session->device_minor(), metrics, log);
-    fs.SetOnAnswered([&keeper](volume::Ino file, std::uint64_t offset, std::uint64_t size) {
-      keeper->Answered(file, offset, size);
+  if (own && options.keep_pages) {
+    keeper = std::make_unique<PageKeeper>(*data, *own, metrics, log);
+    fs.SetOnRead([&keeper](volume::Ino file, std::uint64_t offset, std::uint64_t size) {
+      keeper->Asked(file, offset, size);
     });
   }
   const MountStatus status(options, volume, data.get(), keeper.get(), stats);
@@ -137,6 +138,7 @@ Result<void> RunDataSet(const Context& ctx, volume::Volume& volume, const MountO
                     }},
                    stats, metrics, log));
   const auto stop_asking = [&] {
+    refresher.Cancel();  // somebody who asked for a refresh may wait for another one
     servers = {};
     refresher.Stop();
     if (feeder) feeder->Stop();

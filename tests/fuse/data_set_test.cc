@@ -360,8 +360,12 @@ TEST_P(DataSetMount, KeepsWhatIsInMemoryWhenNotAllFits) {
   ASSERT_OK(shown);
   EXPECT_NE(shown->out.find("memory is short: 1 file in 32 stays"), std::string::npos)
       << shown->out;
-  // Dropping is nobody's reason to be told that the mount point is busy.
+  // Names outlive the pages.
+  const auto lookups = [&] { return set_->Status()->at("operations").at("lookup").get<int>(); };
+  const int before = lookups();
   EXPECT_EQ(wrong(300, kFiles), 0);
+  EXPECT_EQ(lookups(), before);
+  // Dropping is nobody's reason to be told that the mount point is busy.
   ASSERT_EQ(::umount2(set_->path().c_str(), UMOUNT_NOFOLLOW), 0) << errno;
   EXPECT_TRUE(WaitFor([&] { return ::kill(set_->pid(), 0) != 0; }, std::chrono::seconds(60)))
       << set_->Log();

@@ -2,8 +2,6 @@
 
 #include <fcntl.h>
 #include <sys/mount.h>
-#include <sys/stat.h>
-#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include <array>
@@ -102,16 +100,6 @@ unsigned LibraryMaxRead(const SessionOptions& options) {
       std::from_chars(option.data() + kName.size(), option.data() + option.size(), most);
   }
   return most;
-}
-
-Result<UniqueFd> CopyOfMount(const std::string& mount_point, unsigned minor) {
-  UniqueFd copy(::open_tree(AT_FDCWD, mount_point.c_str(), OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC));
-  if (!copy.valid()) return ErrnoFail("copy the mount at {}", mount_point);
-  struct stat info = {};
-  if (::fstat(copy.get(), &info) != 0) return ErrnoFail("look at {}", mount_point);
-  if (::major(info.st_dev) != 0 || ::minor(info.st_dev) != minor)
-    return Fail(Code::kNotFound, "{} is another mount now", mount_point);
-  return copy;
 }
 
 std::vector<std::string> LibraryArguments(const SessionOptions& options) {

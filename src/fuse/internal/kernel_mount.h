@@ -14,11 +14,6 @@ Result<UniqueFd> OpenDevice();
 // Mounts the connection at the mount point with mount(2), which needs root.
 Result<void> MountDevice(const UniqueFd& device, const SessionOptions& options);
 
-// A private copy of our mount, to reach its files without keeping the mount point busy. If the
-// mount is taken away meanwhile, it ends when the copy is closed. Needs root; kNotFound if it is
-// not there any more.
-Result<UniqueFd> CopyOfMount(const std::string& mount_point, unsigned minor);
-
 // Options as libfuse takes them, for those who mount through fusermount3.
 std::vector<std::string> LibraryArguments(const SessionOptions& options);
 

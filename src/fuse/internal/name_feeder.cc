@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "base/thread_pool.h"
-#include "fuse/internal/kernel_mount.h"
 #include "fuse/metrics.h"
 
 namespace paddleop::fuse {
@@ -21,7 +20,6 @@ using volume::Tree;
 constexpr std::size_t kBytesPerName = 1536;
 constexpr std::size_t kShareOfMemory = 16;
 constexpr std::size_t kListingBuffer = 64U << 10;
-constexpr int kDeepest = 512;
 
 std::size_t NamesThatFit() {
   struct sysinfo info = {};
@@ -36,30 +34,10 @@ bool WorthListing(std::size_t asked, std::size_t names) {
   return asked >= std::max(kLeast, names / kShare) && names > 2 * asked;
 }
 
-std::string PathInTree(const Tree& tree, Ino directory) {
-  std::string path;
-  for (int depth = 0; directory != tree.root(); ++depth) {
-    const Tree::NodeIndex node = tree.Find(directory);
-    if (node == Tree::kNone || depth == kDeepest) return "";
-    const Ino parent = tree.attr(node).parent;
-    const Tree::NodeIndex above = tree.Find(parent);
-    if (above == Tree::kNone) return "";
-    std::size_t at = 0;
-    const std::size_t count = tree.child_count(above);
-    while (at < count && tree.child(above, at).node != node) ++at;
-    if (at == count) return "";
-    path.insert(0, path.empty() ? "" : "/");
-    path.insert(0, tree.child(above, at).name);
-    directory = parent;
-  }
-  return path.empty() ? "." : path;
-}
-
-NameFeeder::NameFeeder(volume::DataSet& data, std::string mount_point, unsigned minor,
-                       MetricsRegistry& metrics, const Logger& log)
+NameFeeder::NameFeeder(volume::DataSet& data, OwnMount& mount, MetricsRegistry& metrics,
+                       const Logger& log)
     : data_(data),
-      mount_point_(std::move(mount_point)),
-      minor_(minor),
+      mount_(mount),
       log_(log),
       listed_(metrics.AddCounter(kListedNames, kListedNamesHelp)),
       room_(NamesThatFit()),
@@ -108,6 +86,7 @@ void NameFeeder::Run(const std::stop_token& stop) {
     if (!names) {
       log_.Debug(Context::Background(), "names are left to be looked up",
                  {{"error", names.error().message()}});
+      if (!OwnMount::IsForGood(names.error())) continue;
       ended_ = true;
       return;
     }
@@ -116,9 +95,9 @@ void NameFeeder::Run(const std::stop_token& stop) {
 }
 
 Result<std::size_t> NameFeeder::List(const std::stop_token& stop, Ino directory) {
-  const std::string path = PathInTree(*data_.view(), directory);
+  const std::string path = mount_.PathOf(data_.view(), directory);
   if (path.empty()) return 0;
-  ASSIGN_OR_RETURN(const UniqueFd mount, CopyOfMount(mount_point_, minor_));
+  ASSIGN_OR_RETURN(const UniqueFd mount, mount_.Copy());
   const UniqueFd list(::openat(mount.get(), path.c_str(),
                                O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC | O_NOATIME));
   if (!list.valid()) return 0;  // refreshed meanwhile

@@ -6,13 +6,13 @@
 #include <deque>
 #include <map>
 #include <memory>
-#include <string>
 #include <thread>
 
 #include "base/log.h"
 #include "base/metrics.h"
 #include "base/mutex.h"
 #include "base/status.h"
+#include "fuse/internal/own_mount.h"
 #include "volume/vfs/data_set.h"
 
 namespace paddleop::fuse {
@@ -28,9 +28,8 @@ namespace paddleop::fuse {
 // point is never busy because of it. Where that is not permitted (without root), nothing is listed.
 class NameFeeder {
  public:
-  // `data` and `metrics` outlive this object. `minor` is the mount's device.
-  NameFeeder(volume::DataSet& data, std::string mount_point, unsigned minor,
-             MetricsRegistry& metrics, const Logger& log);
+  // All outlive this object.
+  NameFeeder(volume::DataSet& data, OwnMount& mount, MetricsRegistry& metrics, const Logger& log);
   ~NameFeeder();
 
   // Somebody looked a name up in this directory. Cheap; never waits for the kernel.
@@ -50,8 +49,7 @@ class NameFeeder {
   Result<std::size_t> List(const std::stop_token& stop, volume::Ino directory);
 
   volume::DataSet& data_;
-  const std::string mount_point_;
-  const unsigned minor_;
+  OwnMount& mount_;
   const Logger& log_;
   MetricsRegistry::Counter& listed_;
   std::atomic<bool> ended_{false};
@@ -68,8 +66,5 @@ class NameFeeder {
 
 // Worth a listing: enough of the names were asked for, and enough of them were not.
 bool WorthListing(std::size_t asked, std::size_t names);
-
-// The path of a directory below the tree's root, "." for the root; empty if it is not in the tree.
-std::string PathInTree(const volume::Tree& tree, volume::Ino directory);
 
 }  // namespace paddleop::fuse

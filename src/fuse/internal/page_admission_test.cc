@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <list>
 #include <numeric>
 #include <optional>
@@ -65,10 +66,15 @@ class Epochs : public ::testing::Test {
   // Whether the kernel had it.
   bool Read(std::size_t file) {
     if (kernel_.Read(file)) return true;
-    admission_.Begin(file);
-    if (admission_.End(file)) kernel_.Drop(file);
+    Leave(file, admission_.Asked(file, /*beginning=*/true, /*end=*/true));
     Confirm();
     return false;
+  }
+
+  void Leave(std::size_t file, bool shall_go) {
+    if (!shall_go) return;
+    kernel_.Drop(file);
+    admission_.Dropped(file);
   }
 
   // The share of the first `files` files that the kernel had.
@@ -145,14 +151,91 @@ TEST_F(Epochs, ThatComeBackToAFileAreLeftAlone) {
   // Programs that take their time: the pages are gone before they have all of them.
   for (std::size_t file = 0; file < 200; ++file) {
     if (kernel_.Read(file)) continue;
-    admission_.Begin(file);
-    admission_.End(file);
-    admission_.Continue(file);
-    admission_.End(file);
+    Leave(file, admission_.Asked(file, true, true));
+    Leave(file, admission_.Asked(file, false, false));
+    Leave(file, admission_.Asked(file, false, true));
   }
   EXPECT_EQ(admission_.period(), 1u);
   Epoch();
   EXPECT_EQ(admission_.period(), 1u) << "for a while";
+}
+
+TEST_F(Epochs, OfTwoJobsThatFollowEachOtherAreLeftAlone) {
+  for (int i = 0; i < 2; ++i) Epoch();
+  EXPECT_GT(admission_.period(), 1u);
+  constexpr std::size_t kBehind = 100;
+  for (std::size_t file = 0; file < kFiles; ++file) {
+    Read(file);
+    if (file >= kBehind) Read(file - kBehind);
+  }
+  std::size_t had = 0;
+  for (std::size_t file = 0; file < 1000; ++file) {
+    Read(file);
+    if (file >= kBehind) had += Read(file - kBehind) ? 1 : 0;
+  }
+  EXPECT_GT(had, 700u) << "of 900";
+}
+
+// The kernel reads ahead, and its requests for one file are answered in any order.
+TEST_F(Epochs, OverFilesOfManyPartsFindThem) {
+  std::vector<std::size_t> order(kFiles);
+  std::iota(order.begin(), order.end(), 0);
+  std::size_t had = 0;
+  for (int epoch = 0; epoch < 10; ++epoch) {
+    std::ranges::shuffle(order, random_);
+    for (const std::size_t file : order) {
+      if (kernel_.Read(file)) {
+        had += epoch >= 5 ? 1 : 0;
+        continue;
+      }
+      std::array<int, 4> parts = {0, 1, 2, 3};
+      std::ranges::shuffle(parts, random_);
+      bool shall_go = false;
+      for (const int part : parts) shall_go |= admission_.Asked(file, part == 0, part == 3);
+      Leave(file, shall_go);
+      Confirm();
+    }
+    if (epoch > 1) {
+      EXPECT_EQ(admission_.period(), PageAdmission::kLongestPeriod) << epoch;
+    }
+  }
+  EXPECT_GT(static_cast<double>(had) / (5 * kFiles), 0.4);
+}
+
+TEST_F(Epochs, AfterARefreshFindWhatWasThere) {
+  for (int i = 0; i < 3; ++i) Epoch();
+  for (int i = 0; i < 3; ++i) {
+    admission_.Renumber(kFiles);
+    EXPECT_GT(admission_.period(), 1u);
+    EXPECT_GT(Epoch(), 0.38) << i;
+  }
+}
+
+// A node may read a small part of a set.
+TEST(PageAdmission, GoesByWhatIsRead) {
+  PageAdmission admission(1'000'000);
+  constexpr std::size_t kRead = 2000;
+  // Everything comes back all the time...
+  const auto read = [&] {
+    for (std::size_t file = 0; file < kRead; ++file) {
+      if (admission.Asked(file, true, true)) admission.Dropped(file);
+      admission.Confirm(true);
+    }
+  };
+  for (int i = 0; i < 3; ++i) read();
+  EXPECT_GT(admission.period(), 1u);
+  // ... until there is room for all that are let in.
+  std::vector<bool> there(kRead);
+  for (int i = 0; i < 16; ++i) {
+    for (std::size_t file = 0; file < kRead; ++file) {
+      if (there[file]) continue;
+      const bool shall_go = admission.Asked(file, true, true);
+      if (shall_go) admission.Dropped(file);
+      there[file] = !shall_go;
+      admission.Confirm(true);
+    }
+  }
+  EXPECT_TRUE(std::ranges::all_of(there, [](bool is) { return is; }));
 }
 
 }  // namespace

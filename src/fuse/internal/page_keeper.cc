@@ -4,11 +4,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include <cerrno>
-#include <cstring>
+#include <utility>
 
 #include "base/thread_pool.h"
-#include "fuse/internal/kernel_mount.h"
 #include "fuse/metrics.h"
 
 namespace paddleop::fuse {
@@ -25,29 +23,16 @@ constexpr std::chrono::milliseconds kLinger{250};
 constexpr std::uint64_t kLingeringBytes = 32ULL << 20;
 constexpr std::size_t kLingeringFiles = 128;
 constexpr std::uint64_t kBatch = 4ULL << 20;
+constexpr std::size_t kMostFilesAtOnce = 1024;
 // If the thread does not keep up, pages are left to the kernel.
 constexpr std::uint64_t kMostQueued = 1ULL << 30;
 constexpr std::size_t kMostFilesQueued = 1U << 16;
 
+// Making a copy of the mount, and taking it away, holds up everybody who mounts.
+constexpr std::chrono::seconds kCopyLasts{1};
+
 constexpr std::size_t kSample = 256;
 constexpr std::size_t kPage = 4096;
-
-// How the kernel names a file to those who open it by handle: its inode there, and a generation,
-// which is always 0 with us.
-struct Handle {
-  static constexpr int kType = 0x81;  // FILEID_INO64_GEN
-  std::uint32_t high;
-  std::uint32_t low;
-  std::uint32_t generation;
-};
-
-// The root of a private copy of the mount, as opening by handle wants it.
-Result<UniqueFd> PrivateRoot(const std::string& mount_point, unsigned minor) {
-  ASSIGN_OR_RETURN(const UniqueFd copy, CopyOfMount(mount_point, minor));
-  UniqueFd root(::openat(copy.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOATIME));
-  if (!root.valid()) return ErrnoFail("open a copy of {}", mount_point);
-  return root;
-}
 
 bool HasPages(const UniqueFd& file) {
   void* const mapped = ::mmap(nullptr, kPage, PROT_READ, MAP_SHARED, file.get(), 0);
@@ -58,59 +43,60 @@ bool HasPages(const UniqueFd& file) {
   return (present & 1U) != 0;
 }
 
+// Not this file alone cannot be opened.
+bool IsForAll(const Status& error) {
+  // The kernel has no openat2, or not all of it.
+  return error.code() == Code::kNotSupported || error.code() == Code::kInvalid;
+}
+
 }  // namespace
 
-PageKeeper::PageKeeper(volume::DataSet& data, std::string mount_point, unsigned minor,
-                       MetricsRegistry& metrics, const Logger& log)
+PageKeeper::PageKeeper(volume::DataSet& data, OwnMount& mount, MetricsRegistry& metrics,
+                       const Logger& log)
     : data_(data),
-      mount_point_(std::move(mount_point)),
-      minor_(minor),
-      inos_{.root = data.view()->root()},
+      mount_(mount),
       log_(log),
       dropped_files_(metrics.AddCounter(kDroppedFiles, kDroppedFilesHelp)),
       dropped_bytes_(metrics.AddCounter(kDroppedBytes, kDroppedBytesHelp)),
       share_(metrics.AddGauge(kPageShare, kPageShareHelp)),
-      admission_(0),
-      thread_([this](const std::stop_token& stop) {
-        SetThreadName("page-keeper");
-        Run(stop);
-      }) {
+      admission_(0) {
   share_.Set(1);
+  thread_ = std::jthread([this](const std::stop_token& stop) {
+    SetThreadName("page-keeper");
+    Run(stop);
+  });
 }
 
 PageKeeper::~PageKeeper() { Stop(); }
 
 void PageKeeper::Stop() {
-  ended_ = true;
   thread_.request_stop();
   if (thread_.joinable()) thread_.join();
 }
 
-void PageKeeper::Answered(Ino file, std::uint64_t offset, std::uint64_t size) {
+void PageKeeper::Follow(const volume::DataSet::View& tree) {
+  if (!tree_.owner_before(tree) && !tree.owner_before(tree_)) return;
+  tree_ = tree;
+  admission_.Renumber(tree->node_count());
+}
+
+void PageKeeper::Asked(Ino file, std::uint64_t offset, std::uint64_t size) {
   if (ended_.load(std::memory_order_relaxed) || size == 0) return;
   const volume::DataSet::View tree = data_.view();
   const Tree::NodeIndex node = tree->Find(file);
   if (node == Tree::kNone || tree->length(node) > kLargestFile) return;
   MutexLock lock(mutex_);
-  if (tree_.owner_before(tree) || tree.owner_before(tree_)) {
-    // Refreshed: files have other numbers.
-    tree_ = tree;
-    admission_ = PageAdmission(tree->node_count());
-  }
+  Follow(tree);
+  if (queued_bytes_ > kMostQueued || queue_.size() > kMostFilesQueued) return;
   const bool was_suspicious = admission_.suspicious();
-  if (offset == 0) {
-    admission_.Begin(node);
-  } else {
-    admission_.Continue(node);
-  }
-  const bool shall_go = offset + size >= tree->length(node) && admission_.End(node) &&
-                        queued_bytes_ < kMostQueued && queue_.size() < kMostFilesQueued;
   const bool waited = Waits();
   const bool was_too_much = TooMuch();
-  if (shall_go) {
+  const std::size_t period = admission_.period();
+  if (admission_.Asked(node, offset == 0, offset + size >= tree->length(node))) {
     queue_.push_back({file, tree->length(node), steady_clock::now()});
     queued_bytes_ += tree->length(node);
   }
+  if (period != admission_.period()) share_.Set(1.0 / static_cast<double>(admission_.period()));
   if ((Waits() && !waited) || (TooMuch() && !was_too_much) ||
       (admission_.suspicious() && !was_suspicious)) {
     changed_.notify_one();
@@ -119,7 +105,7 @@ void PageKeeper::Answered(Ino file, std::uint64_t offset, std::uint64_t size) {
 
 PageKeeperStatus PageKeeper::Status() {
   MutexLock lock(mutex_);
-  return {.period = admission_.period(),
+  return {.period = ended_ ? 1 : admission_.period(),
           .dropped_files = all_dropped_files_,
           .dropped_bytes = all_dropped_bytes_};
 }
@@ -133,8 +119,9 @@ bool PageKeeper::TooMuch() const {
 std::vector<PageKeeper::File> PageKeeper::TakeDue() {
   std::vector<File> due;
   const auto now = steady_clock::now();
-  while (!queue_.empty() && ((queue_.size() > kLingeringFiles && queued_bytes_ > kLingeringBytes) ||
-                             now >= queue_.front().read + kLinger)) {
+  while (!queue_.empty() && due.size() < kMostFilesAtOnce &&
+         ((queue_.size() > kLingeringFiles && queued_bytes_ > kLingeringBytes) ||
+          now >= queue_.front().read + kLinger)) {
     queued_bytes_ -= queue_.front().bytes;
     due.push_back(queue_.front());
     queue_.pop_front();
@@ -142,56 +129,79 @@ std::vector<PageKeeper::File> PageKeeper::TakeDue() {
   return due;
 }
 
-void PageKeeper::Run(const std::stop_token& stop) {
-  Result<void> done;
-  while (done && !stop.stop_requested()) {
-    std::vector<File> due;
-    bool suspicious = false;
-    {
-      MutexLock lock(mutex_);
-      changed_.wait(lock, stop,
-                    [&]() REQUIRES(mutex_) { return admission_.suspicious() || Waits(); });
-      if (Waits()) {
-        changed_.wait_until(lock, stop, queue_.front().read + kLinger, [&]() REQUIRES(mutex_) {
-          return admission_.suspicious() || TooMuch();
-        });
-      }
-      due = TakeDue();
-      suspicious = admission_.suspicious();
-    }
-    if (!due.empty()) done = Drop(due);
-    if (done && suspicious) done = Look();
+bool PageKeeper::WaitForWork(const std::stop_token& stop, std::vector<File>* due) {
+  MutexLock lock(mutex_);
+  const auto work = [&]() REQUIRES(mutex_) { return admission_.suspicious() || Waits(); };
+  if (!work()) {
+    // Nobody needs the copy as long as this may take; with it, the mount could not end.
+    copy_.Reset();
+    changed_.wait(lock, stop, work);
   }
-  if (done) return;
-  log_.Debug(Context::Background(), "the page cache is left to the kernel",
-             {{"error", done.error().message()}});
+  if (Waits()) {
+    changed_.wait_until(lock, stop, queue_.front().read + kLinger,
+                        [&]() REQUIRES(mutex_) { return admission_.suspicious() || TooMuch(); });
+  }
+  *due = TakeDue();
+  return admission_.suspicious();
+}
+
+void PageKeeper::Run(const std::stop_token& stop) {
+  while (!ended_) {
+    std::vector<File> due;
+    const bool look = WaitForWork(stop, &due);
+    if (stop.stop_requested()) break;
+    auto done = Work(stop, due, look);
+    Done(due, done.has_value());
+    if (done) continue;
+    log_.Debug(Context::Background(), "pages are left to the kernel",
+               {{"error", done.error().message()}});
+    ended_ = OwnMount::IsForGood(done.error()) || IsForAll(done.error());
+  }
   ended_ = true;
+  copy_.Reset();
+  share_.Set(1);
 }
 
-Result<UniqueFd> PageKeeper::Open(const UniqueFd& mount, Ino file) const {
-  const fuse_ino_t ino = inos_.ToKernel(file);
-  const Handle handle{.high = static_cast<std::uint32_t>(ino >> 32),
-                      .low = static_cast<std::uint32_t>(ino),
-                      .generation = 0};
-  alignas(file_handle) std::byte memory[sizeof(file_handle) + sizeof handle];
-  auto* const name = new (memory) file_handle;
-  name->handle_bytes = sizeof handle;
-  name->handle_type = Handle::kType;
-  std::memcpy(name->f_handle, &handle, sizeof handle);
-  UniqueFd opened(
-      ::open_by_handle_at(mount.get(), name, O_RDONLY | O_CLOEXEC | O_NOATIME | O_NONBLOCK));
-  if (!opened.valid() && errno != ESTALE && errno != ENOENT)
-    return ErrnoFail("open a file of {} by handle", mount_point_);
-  return opened;
+Result<void> PageKeeper::Work(const std::stop_token& stop, const std::vector<File>& due,
+                              bool look) {
+  if (!due.empty()) RETURN_IF_ERROR(Drop(stop, due));
+  if (look) RETURN_IF_ERROR(Look(stop));
+  return {};
 }
 
-Result<void> PageKeeper::Drop(const std::vector<File>& files) {
-  ASSIGN_OR_RETURN(const UniqueFd mount, PrivateRoot(mount_point_, minor_));
+void PageKeeper::Done(const std::vector<File>& files, bool looked) {
+  MutexLock lock(mutex_);
+  if (!looked) admission_.Confirm(false);
+  const auto tree = tree_.lock();
+  if (!tree) return;
+  for (const File& file : files) {
+    const Tree::NodeIndex node = tree->Find(file.ino);
+    if (node != Tree::kNone) admission_.Dropped(node);
+  }
+}
+
+Result<const UniqueFd*> PageKeeper::Copy() {
+  const auto now = steady_clock::now();
+  if (!copy_.valid() || now >= copied_ + kCopyLasts) {
+    copy_.Reset();
+    ASSIGN_OR_RETURN(copy_, mount_.Copy());
+    copied_ = now;
+  }
+  return &copy_;
+}
+
+Result<void> PageKeeper::Drop(const std::stop_token& stop, const std::vector<File>& files) {
+  ASSIGN_OR_RETURN(const UniqueFd* const copy, Copy());
+  const volume::DataSet::View tree = data_.view();
   std::uint64_t count = 0, bytes = 0;
   for (const File& file : files) {
-    ASSIGN_OR_RETURN(const UniqueFd opened, Open(mount, file.ino));
-    if (!opened.valid()) continue;
-    ::posix_fadvise(opened.get(), 0, 0, POSIX_FADV_DONTNEED);
+    if (stop.stop_requested()) break;
+    const std::string path = mount_.PathOf(tree, file.ino);
+    if (path.empty()) continue;
+    auto opened = OwnMount::OpenKnown(*copy, path);
+    if (!opened && IsForAll(opened.error())) return std::unexpected(std::move(opened).error());
+    if (!opened) continue;
+    ::posix_fadvise(opened->get(), 0, 0, POSIX_FADV_DONTNEED);
     ++count;
     bytes += file.bytes;
   }
@@ -200,7 +210,6 @@ Result<void> PageKeeper::Drop(const std::vector<File>& files) {
   MutexLock lock(mutex_);
   all_dropped_files_ += count;
   all_dropped_bytes_ += bytes;
-  share_.Set(1.0 / static_cast<double>(admission_.period()));
   return {};
 }
 
@@ -217,13 +226,17 @@ std::vector<Ino> PageKeeper::Sample() {
   return sample;
 }
 
-Result<void> PageKeeper::Look() {
-  ASSIGN_OR_RETURN(const UniqueFd mount, PrivateRoot(mount_point_, minor_));
+Result<void> PageKeeper::Look(const std::stop_token& stop) {
+  ASSIGN_OR_RETURN(const UniqueFd* const copy, Copy());
   const std::vector<Ino> sample = Sample();
+  const volume::DataSet::View tree = data_.view();
   std::size_t gone = 0;
   for (const Ino ino : sample) {
-    ASSIGN_OR_RETURN(const UniqueFd opened, Open(mount, ino));
-    if (!opened.valid() || !HasPages(opened)) ++gone;
+    if (stop.stop_requested()) return {};
+    auto opened = OwnMount::OpenKnown(*copy, mount_.PathOf(tree, ino));
+    if (!opened && IsForAll(opened.error())) return std::unexpected(std::move(opened).error());
+    // What the kernel does not know any more it has no pages of.
+    if (!opened || !HasPages(*opened)) ++gone;
   }
   // A few are always gone: kernels also drop what was not read for a while.
   const bool is_short = gone * 16 > sample.size();
