@@ -50,16 +50,6 @@ class DataSetFetchTest : public DataSetTest {
     std::shuffle(names.begin(), names.end(), std::mt19937(seed));
     return names;
   }
-
-  void OpenDisk(std::uint64_t capacity) {
-    disk_ = *DiskCache::Open(kCtx,
-                             {.uuid = "00000000-0000-0000-0000-000000000001",
-                              .layout = {.block_size = kBlock},
-                              .directories = {{.path = dir_.File("cache"),
-                                               .capacity = capacity,
-                                               .free_space_ratio = 0}}},
-                             log_, metrics_);
-  }
 };
 
 TEST_F(DataSetFetchTest, ReadersOfAStoreThatIsAwayWaitNoLongerThanTheyWereTold) {

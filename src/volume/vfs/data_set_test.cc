@@ -36,11 +36,7 @@ struct Recorder final : ChangeListener {
 };
 
 TEST_F(DataSetTest, SoManyCallersReadTheDiskThemselves) {
-  disk_ = *DiskCache::Open(kCtx,
-                           {.uuid = "00000000-0000-0000-0000-000000000001",
-                            .layout = {.block_size = kBlock},
-                            .directories = {{.path = dir_.File("cache"), .free_space_ratio = 0}}},
-                           log_, metrics_);
+  OpenDisk();
   Import(2, 20, 3'000);
   const std::string big = Content("big", 3 * kBlock);
   Write("big", big);
@@ -78,6 +74,25 @@ TEST_F(DataSetTest, SoManyCallersReadTheDiskThemselves) {
   all();
   EXPECT_EQ(hits.Value() - hits_before, 5);
   EXPECT_EQ(bytes.Value() - bytes_before, 6'000 + big.size());
+}
+
+TEST_F(DataSetTest, BlocksOnTheDiskLeaveMemoryWhenNobodyReadsThem) {
+  OpenDisk();
+  Import(2, 20, 3'000);
+  Open({.recent_bytes = 10 * kBlock, .prefetch = false});
+  const auto from = [&](const char* tier) {
+    return metrics_.AddCounter("paddleop_dataset_reads_total", "", {{"tier", tier}}).Value();
+  };
+  ASSERT_OK(Read(Find("p000-000"), 0, 3'000));
+  ASSERT_OK(Read(Find("p000-001"), 0, 3'000));
+  EXPECT_EQ(from("store") + from("memory"), 2);
+  const auto until = std::chrono::steady_clock::now() + 40s;
+  while (from("disk") == 0 && std::chrono::steady_clock::now() < until) {
+    std::this_thread::sleep_for(300ms);  // each read is a reason to stay for a while
+    ASSERT_OK(Read(Find("p000-002"), 0, 3'000));
+  }
+  EXPECT_GT(from("disk"), 0);
+  EXPECT_EQ(from("store"), 1);
 }
 
 TEST_F(DataSetTest, ReadsPackedFilesWithFewRequests) {

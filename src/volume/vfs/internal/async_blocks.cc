@@ -18,6 +18,9 @@ enum Tier { kMemory, kDisk, kStore };
 // After so many blocks in vain only ranges are fetched.
 constexpr int kMostInVain = 4;
 
+// So long after the last read of a block in memory, those that are on the disk, too, leave it.
+constexpr std::chrono::milliseconds kRecentIdle{250};
+
 // A range saves something, and a block was worth fetching, at this part of a whole one.
 bool IsSmallPart(std::uint64_t bytes, const BlockId& block) { return bytes * 4 <= block.length; }
 
@@ -81,6 +84,7 @@ AsyncBlocks::Content AsyncBlocks::FindInMemory(const BlockId& block, Waiter* wai
   }
   const auto found = recent_places_.find(block);
   if (found == recent_places_.end()) return nullptr;
+  recent_touched_ = Context::Clock::now();
   recent_.splice(recent_.begin(), recent_, found->second);
   found->second->read += waiter->size;
   return found->second->content;
@@ -231,10 +235,14 @@ void AsyncBlocks::StartPrefetch(const BlockId& block) {
 
 void AsyncBlocks::Wait(Pending& pending, Waiter waiter) {
   waiter.arrived = Context::Clock::now();
+  LookAt(waiter.arrived + options_.timeout);
   pending.waiters.push_back(std::move(waiter));
-  if (!nobody_waits_) return;  // who came before has less time left
-  nobody_waits_ = false;
-  somebody_waits_.notify_one();
+}
+
+void AsyncBlocks::LookAt(Context::TimePoint time) {
+  if (time >= next_look_) return;
+  next_look_ = Context::TimePoint::min();
+  look_earlier_.notify_one();
 }
 
 void AsyncBlocks::WatchTheTime() {
@@ -251,19 +259,40 @@ void AsyncBlocks::WatchTheTime() {
       waiters.erase(waiters.begin(), waiters.begin() + static_cast<std::ptrdiff_t>(count));
       if (!waiters.empty()) next = std::min(next, waiters.front().arrived + options_.timeout);
     }
+    next = std::min(next, LetGoOfRecent(now));
     if (!late.empty()) {
       lock.unlock();
       for (auto& [waiter, error] : late) waiter.done(std::unexpected(error));
       late.clear();
       lock.lock();
-    } else if (next != Context::TimePoint::max()) {
-      somebody_waits_.wait_until(lock, stop_.get_token(), next, [] { return false; });
-    } else {
-      nobody_waits_ = true;
-      somebody_waits_.wait(lock, stop_.get_token(),
-                           [this]() REQUIRES(mutex_) { return !nobody_waits_; });
+      continue;
     }
+    next_look_ = next;
+    const auto earlier = [this]()
+                             REQUIRES(mutex_) { return next_look_ == Context::TimePoint::min(); };
+    if (next == Context::TimePoint::max()) {
+      look_earlier_.wait(lock, stop_.get_token(), earlier);
+    } else {
+      look_earlier_.wait_until(lock, stop_.get_token(), next, earlier);
+    }
+    next_look_ = Context::TimePoint::min();
   }
+}
+
+Context::TimePoint AsyncBlocks::LetGoOfRecent(Context::TimePoint now) {
+  if (std::ranges::none_of(recent_, &Recent::kept)) return Context::TimePoint::max();
+  const Context::TimePoint idle = recent_touched_ + kRecentIdle;
+  if (now < idle) return idle;
+  for (auto it = recent_.begin(); it != recent_.end();) {
+    if (!it->kept) {
+      ++it;
+      continue;
+    }
+    recent_used_ -= it->block.length;
+    recent_places_.erase(it->block);
+    it = recent_.erase(it);
+  }
+  return Context::TimePoint::max();
 }
 
 std::optional<Context::TimePoint> AsyncBlocks::FetchUntil(const Part& part) {
@@ -371,6 +400,8 @@ std::vector<BlockId> AsyncBlocks::Remember(Recent recent) {
     recent_.erase(found->second);
   }
   recent_used_ += recent.block.length;
+  recent_touched_ = Context::Clock::now();
+  if (recent.kept) LookAt(recent_touched_ + kRecentIdle);
   recent_.push_front(std::move(recent));
   recent_places_[recent_.front().block] = recent_.begin();
   while (recent_used_ > options_.recent_bytes && recent_.size() > 1) {

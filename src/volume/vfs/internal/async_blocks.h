@@ -127,8 +127,13 @@ class AsyncBlocks {
   // An attempt has failed. True if somebody goes on waiting; otherwise the part is not under way
   // any more.
   bool Failed(const Part& part, const Status& error);
-  // Sends readers away when their time is up, whatever the fetching threads are busy with.
+  // Sends readers away when their time is up, whatever the fetching threads are busy with, and lets
+  // go of blocks in memory that nobody reads any more.
   void WatchTheTime();
+  // It looks then, if not before.
+  void LookAt(Context::TimePoint time) REQUIRES(mutex_);
+  // When to look again.
+  Context::TimePoint LetGoOfRecent(Context::TimePoint now) REQUIRES(mutex_);
   // Adds to the blocks in memory. Those that had to leave for it and are nowhere else.
   std::vector<BlockId> Remember(Recent recent) REQUIRES(mutex_);
   bool Keep(const BlockId& block, const Content& content);
@@ -148,16 +153,18 @@ class AsyncBlocks {
   std::stop_source stop_;
   std::atomic<std::size_t> own_reads_{0};  // under way
   ReadBuffers buffers_;
-  std::atomic<bool> keeps_;                // the disk, what is put there
+  std::atomic<bool> keeps_;  // the disk, what is put there
   std::atomic<Context::TimePoint> look_again_{Context::TimePoint::min()};
 
   Mutex mutex_;
-  CondVar somebody_waits_;
-  bool nobody_waits_ GUARDED_BY(mutex_) = false;  // as far as WatchTheTime has seen
+  CondVar look_earlier_;
+  // Of WatchTheTime; in the past while it looks.
+  Context::TimePoint next_look_ GUARDED_BY(mutex_) = Context::TimePoint::min();
   std::map<Part, std::shared_ptr<Pending>> pending_ GUARDED_BY(mutex_);
   std::list<Recent> recent_ GUARDED_BY(mutex_);  // the last fetched or read first
   std::map<BlockId, std::list<Recent>::iterator> recent_places_ GUARDED_BY(mutex_);
   std::uint64_t recent_used_ GUARDED_BY(mutex_) = 0;
+  Context::TimePoint recent_touched_ GUARDED_BY(mutex_);
   // How many blocks, one after the other, have left memory and were hardly read.
   int in_vain_ GUARDED_BY(mutex_) = 0;
   // Blocks of which only ranges were fetched: what would be in memory if whole ones had been. The
