@@ -34,8 +34,10 @@ int RunClear(Tool& tool, const ClearFlags& flags) {
     tool.Fail(Status(Code::kInvalid, "give paths or --plan, not both"));
     return kExitUsage;
   }
-  auto opened =
-      tool.OpenVolume({.read_only = true, .memory_cache_bytes = 0, .cache = *std::move(cache)});
+  auto opened = tool.OpenVolume({.read_only = true,
+                                 .memory_cache_bytes = 0,
+                                 .cache = *std::move(cache),
+                                 .cache_upkeep = false});
   if (!opened) return tool.Fail(opened.error());
   auto removed = Clear(tool, **opened, flags);
   if (!removed) return tool.Fail(removed.error());

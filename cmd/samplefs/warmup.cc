@@ -266,8 +266,10 @@ int RunWarmupCommand(Tool& tool, const WarmupFlags& flags) {
     tool.Fail(selection.error());
     return selection.error().code() == Code::kInvalid ? kExitUsage : kExitFailed;
   }
-  auto opened =
-      tool.OpenVolume({.read_only = true, .memory_cache_bytes = 0, .cache = *std::move(cache)});
+  auto opened = tool.OpenVolume({.read_only = true,
+                                 .memory_cache_bytes = 0,
+                                 .cache = *std::move(cache),
+                                 .cache_upkeep = !flags.check && !flags.evict});
   if (!opened) return tool.Fail(opened.error());
   auto warmup = data::LoadWarmup(tool.ctx(), **opened, *selection);
   if (!warmup) return tool.Fail(warmup.error());

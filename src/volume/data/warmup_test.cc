@@ -157,6 +157,39 @@ TEST_F(WarmupTest, EvictingRemovesBlocksThatBelongToThePaths) {
   EXPECT_EQ(removed->blocks, 0u) << "others share that block";
 }
 
+TEST_F(WarmupTest, WhoOnlyLooksOrRemovesEvictsNothing) {
+  packed_.AddPacked("train", 48);
+  WarmupPlan plan;
+  {
+    auto volume = packed_.OpenCached();
+    auto warmup = LoadWarmup(kCtx, *volume, {});
+    ASSERT_OK(warmup);
+    plan = std::move(warmup->plan);
+    ASSERT_OK(RunWarmup(kCtx, *volume, plan, {.pin = ""}));
+  }
+  // With a limit of its own, as a command has that was told none.
+  VolumeOptions options{.memory_cache_bytes = 0,
+                        .cache = {.directories = {{.path = packed_.cache_dir(),
+                                                   .capacity = PackedVolume::kBlock,
+                                                   .free_space_ratio = 0.0001}}},
+                        .cache_upkeep = false};
+  const auto cached = [&](Volume& volume) {
+    auto report = CheckWarmup(kCtx, volume, plan);
+    EXPECT_OK(report);
+    return report->progress.cached_blocks;
+  };
+  {
+    auto volume = packed_.Open(options);
+    ASSERT_OK(volume->disk_cache()->Clear(kCtx, plan.blocks[0].block, {}));
+    EXPECT_EQ(cached(*volume), 3u);
+  }
+  EXPECT_EQ(cached(*packed_.Open(options)), 3u);
+  // Upkeep is what would have evicted them.
+  options.cache_upkeep = true;
+  auto volume = packed_.Open(options);
+  while (cached(*volume) == 3) std::this_thread::yield();
+}
+
 TEST_F(WarmupTest, EvictingLeavesWhatOtherPlansHavePinned) {
   packed_.AddPacked("train", 24);
   auto volume = packed_.OpenCached();

@@ -51,13 +51,13 @@ Result<void> Volume::OpenCaches(const Context& ctx, const VolumeOptions& options
   const std::uint64_t memory = options.cache.memory_bytes.value_or(options.memory_cache_bytes);
   if (memory > 0) cache_ = MakeMemoryCache(memory);
   if (options.cache.directories.empty()) return {};
-  ASSIGN_OR_RETURN(disk_cache_, DiskCache::Open(ctx,
-                                                {.uuid = setting_.uuid,
-                                                 .layout = setting_.layout(),
-                                                 .directories = options.cache.directories,
-                                                 .checksum = options.cache.checksum,
-                                                 .direct_reads = options.cache.direct_reads},
-                                                log, metrics));
+  DiskCacheOptions disk{.uuid = setting_.uuid,
+                        .layout = setting_.layout(),
+                        .directories = options.cache.directories,
+                        .checksum = options.cache.checksum,
+                        .direct_reads = options.cache.direct_reads};
+  if (!options.cache_upkeep) disk.recount_interval = std::chrono::seconds(0);
+  ASSIGN_OR_RETURN(disk_cache_, DiskCache::Open(ctx, disk, log, metrics));
   cache_ = MakeTieredCache(std::move(cache_), *disk_cache_);
   return {};
 }

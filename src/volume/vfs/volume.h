@@ -38,7 +38,10 @@ struct VolumeOptions {
   std::optional<SessionInfo> session;
   std::uint64_t memory_cache_bytes = 96ULL << 20;  // 0: none
   CacheOptions cache = {};                         // on disks; none by default
-  BlockPeer peer = {};                             // asked before the object store
+  // Keeps the cache directories within the limits above, all the time. Not for commands that only
+  // look or remove: their limits are not those of the processes that filled the directories.
+  bool cache_upkeep = true;
+  BlockPeer peer = {};  // asked before the object store
   std::size_t max_downloads = 32;
   std::size_t max_uploads = 20;
   std::uint64_t buffer_bytes = 128ULL << 20;
