@@ -391,6 +391,9 @@ class Directories final : public DiskCache {
         if (plan.empty()) return {};
         ASSIGN_OR_RETURN(const bool pinned, dir->Pin(block, plan));
         if (pinned) return {};
+        full = false;  // it was kept, and somebody took it away
+        if (!make_room)
+          reasons += (reasons.empty() ? "" : "; ") + dir->directory().path + " lost it";
       }
     }
     metrics_.refused.Increment();

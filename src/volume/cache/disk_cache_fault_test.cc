@@ -132,6 +132,26 @@ TEST_F(DiskCacheFault, TruncatedFilesAndWrongChecksumsAreMisses) {
   EXPECT_FALSE(cache->Contains(Block(5)));
 }
 
+TEST_F(DiskCacheFault, ATruncatedFileIsReplacedByWhatIsStored) {
+  for (const off_t size : {off_t{0}, off_t{1000}, off_t{kBlock + 5}}) {
+    warnings_.clear();
+    auto cache = Open();
+    ASSERT_OK(Store(*cache, Block(1), "p"));
+    ASSERT_EQ(::truncate(PathOf(Block(1)).c_str(), size), 0);
+    ASSERT_OK(Store(*cache, Block(1), "p")) << size;
+    EXPECT_THAT(warnings_, Contains(HasSubstr(PathOf(Block(1))))) << size;
+    EXPECT_TRUE(Holds(*cache, Block(1))) << size;
+    ASSERT_OK(cache->Recount(ctx_));
+    EXPECT_EQ(cache->Status()[0].pinned_bytes, kBlock + 4096u) << size;
+    EXPECT_EQ(cache->Usage().blocks, 1u) << size;
+  }
+  // What cannot be replaced is no sign of a full cache.
+  auto cache = Open();
+  fs::create_directories(PathOf(Block(2)) + "/in the way");
+  EXPECT_CODE(Store(*cache, Block(2), "p"), Code::kUnavailable);
+  EXPECT_TRUE(cache->Status()[0].usable);
+}
+
 TEST_F(DiskCacheFault, FilesWithoutChecksumsAreServed) {
   options_.checksum = ChecksumLevel::kNone;
   ASSERT_TRUE(Put(*Open(), Block(1)));

@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "volume/data/testing/packed_volume.h"
+#include "volume/format/cache_file.h"
 
 namespace paddleop::volume::data {
 namespace {
@@ -122,6 +123,25 @@ TEST_F(WarmupTest, AFullCacheFailsTheRestAndNamesTheFiles) {
   EXPECT_EQ(failed[0].path, "/train/f0024");
   EXPECT_EQ(failed[0].error.code(), Code::kNoSpace);
   EXPECT_THAT(failed[0].error.message(), HasSubstr("pinned"));
+}
+
+TEST_F(WarmupTest, ATruncatedCacheFileIsBroughtAgain) {
+  packed_.AddPacked("train", 60);
+  auto volume = packed_.OpenCached();
+  auto warmup = LoadWarmup(kCtx, *volume, {});
+  ASSERT_OK(warmup);
+  ASSERT_OK(RunWarmup(kCtx, *volume, warmup->plan, {}));
+  const std::string first = fmt::format(
+      "{}/{}/{}", packed_.cache_dir(), packed_.setting().uuid,
+      CacheFilePath(BlockKey(packed_.setting().layout(), warmup->plan.blocks[0].block)));
+  std::filesystem::resize_file(first, 1000);
+  volume->disk_cache()->Remove(warmup->plan.blocks[1].block);
+  auto report = RunWarmup(kCtx, *volume, warmup->plan, {.threads = 1});
+  ASSERT_OK(report);
+  EXPECT_EQ(report->progress.failed_blocks, 0u);
+  EXPECT_EQ(report->progress.done_files, 60u);
+  packed_.RemoveObjects();
+  EXPECT_TRUE(packed_.Read(*volume, "train/f0000") == PackedVolume::ContentOf(0));
 }
 
 TEST_F(WarmupTest, AMissingObjectFailsItsFilesOnly) {

@@ -92,6 +92,13 @@ std::vector<std::uint32_t> LoadFine(int fd, std::uint32_t length) {
   return fine;
 }
 
+// False for what a reader would take for damaged: it is cut, or something else than a file.
+bool LooksWhole(const struct stat& info, const BlockId& block) {
+  const auto stored = static_cast<std::uint64_t>(info.st_size);
+  const std::uint64_t pieces = (block.length + kCacheChecksumSpan - 1) / kCacheChecksumSpan;
+  return S_ISREG(info.st_mode) && (stored == block.length || stored >= block.length + 4 * pieces);
+}
+
 // A cache directory of a volume given as if it could hold several: the user means its parent.
 bool LooksLikeVolumeCache(const std::string& path) {
   struct stat info{};
@@ -212,9 +219,7 @@ std::shared_ptr<OpenBlock> CacheDir::OpenWhole(const BlockId& block) {
   // What wrote the file, or another reader, may have left a second copy in memory.
   if (direct) ::posix_fadvise(fd.get(), 0, 0, POSIX_FADV_DONTNEED);
   const auto stored = static_cast<std::uint64_t>(info.st_size);
-  const std::uint64_t pieces = (block.length + kCacheChecksumSpan - 1) / kCacheChecksumSpan;
-  if (!S_ISREG(info.st_mode) || stored < block.length ||
-      (stored > block.length && stored < block.length + 4 * pieces)) {
+  if (!LooksWhole(info, block)) {
     Damaged(block, false, fmt::format("{} bytes for a block of {}", stored, block.length));
     return nullptr;
   }
@@ -259,7 +264,7 @@ bool CacheDir::HasWhole(const BlockId& block) {
       (errno != ENOENT || !FindPinned(block) || ::stat(path.c_str(), &info) != 0)) {
     return false;
   }
-  return static_cast<std::uint64_t>(info.st_size) >= block.length;
+  return LooksWhole(info, block);
 }
 
 bool CacheDir::HasPart(const BlockId& block) const {
@@ -314,6 +319,17 @@ Result<bool> CacheDir::Publish(const std::string& temporary, const BlockId& bloc
   if (moved < 0 && errno == ENOENT) {
     RETURN_IF_ERROR(MakeDirectories(Parent(path), folder_mode()));
     moved = RenameNew(temporary, path);
+  }
+  struct stat there{};
+  if (moved > 0 && (::stat(path.c_str(), &there) != 0 || !LooksWhole(there, block))) {
+    TellDamaged(block, false,
+                fmt::format("{} bytes for a block of {}", there.st_size, block.length));
+    RemoveFile(path, block, false, Plans());
+    moved = RenameNew(temporary, path);
+    if (moved > 0 && ::stat(path.c_str(), &there) == 0 && !LooksWhole(there, block)) {
+      ::unlink(temporary.c_str());
+      return Fail(Code::kUnavailable, "{} is in the way", path);
+    }
   }
   if (moved != 0) {
     const int error = errno;
@@ -396,7 +412,7 @@ Result<void> CacheDir::WriteRange(const BlockId& block, std::uint32_t offset,
   return written;
 }
 
-void CacheDir::Damaged(const BlockId& block, bool part, const std::string& why) {
+void CacheDir::TellDamaged(const BlockId& block, bool part, const std::string& why) {
   env_.metrics.corrupt.Increment();
   const auto counters = this->counters();
   if (counters) ++(*counters)->corrupt;
@@ -404,6 +420,10 @@ void CacheDir::Damaged(const BlockId& block, bool part, const std::string& why) 
                 {{"path", part ? PartPath(block) : WholePath(block)}, {"why", why}});
   env_.verified.Forget(block);
   env_.forget(block);
+}
+
+void CacheDir::Damaged(const BlockId& block, bool part, const std::string& why) {
+  TellDamaged(block, part, why);
   if (auto removed = Clear(block); !removed) {
     env_.log.Warn(Context::Background(), "damaged cache file could not be removed",
                   {{"path", part ? PartPath(block) : WholePath(block)},

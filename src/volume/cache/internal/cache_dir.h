@@ -75,6 +75,8 @@ class CacheDir {
                         std::span<const std::byte> data);
   // A damaged file: logged, counted, removed with its pins.
   void Damaged(const BlockId& block, bool part, const std::string& why);
+  // The same without removing it, for who does that himself.
+  void TellDamaged(const BlockId& block, bool part, const std::string& why);
   // Opening or reading a block's file failed with this errno. If that may be the file's own
   // trouble, it is removed like a damaged one, so that a good one can take its place.
   void Unreadable(std::string_view what, const BlockId& block, bool part, int error);
