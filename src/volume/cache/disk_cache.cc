@@ -382,7 +382,8 @@ class Directories final : public DiskCache {
     for (const bool make_room : {false, true}) {
       for (CacheDir* dir : InOrder(block)) {
         RETURN_IF_ERROR(ctx.Check());
-        if (make_room && !dir->MakeRoom(ctx, bytes)) continue;
+        const auto room = make_room ? dir->MakeRoom(ctx, bytes) : std::nullopt;
+        if (make_room && !room) continue;
         if (auto kept = put(*dir); !kept) {
           full = full && kept.error().code() == Code::kNoSpace;
           if (!make_room) reasons += (reasons.empty() ? "" : "; ") + kept.error().message();

@@ -96,6 +96,31 @@ TEST_F(DiskCacheWait, NobodyWaitsForAWalk) {
   EXPECT_EQ(cache->Status()[0].pinned_bytes, 3u * (kBlock + 4096));
 }
 
+TEST_F(DiskCacheWait, ThreadsThatWaitForRoomTogetherEvictItOnce) {
+  constexpr std::uint64_t kBlocks = 60, kThreads = 6;
+  options_.recount_interval = 0s;
+  options_.directories[0].capacity = kBlocks * (kBlock + 4096);
+  auto cache = Open();
+  for (std::uint64_t i = 1; i <= kBlocks; ++i) ASSERT_TRUE(Put(*cache, Block(i)));
+  HeldAccess walks;
+  walks.Watch(Root() + "/raw", FAN_OPEN_PERM | FAN_ONDIR);
+  std::vector<std::future<Result<void>>> stores;
+  for (std::uint64_t i = 1; i <= kThreads; ++i) {
+    stores.push_back(
+        std::async(std::launch::async, [&, i] { return Store(*cache, Block(1000 + i), "p"); }));
+  }
+  ASSERT_TRUE(walks.WaitForOne());
+  std::this_thread::sleep_for(300ms);  // the others come to wait behind the first
+  for (auto& store : stores) {
+    while (store.wait_for(0s) != std::future_status::ready) {
+      if (walks.WaitForOne(20ms)) walks.LetOneGo();
+    }
+    EXPECT_OK(store.get());
+  }
+  EXPECT_LT(cache->Traffic().evicted, 2 * kThreads) << "a block for each, and a little to spare";
+  for (std::uint64_t i = 1; i <= kThreads; ++i) EXPECT_TRUE(cache->Contains(Block(1000 + i)));
+}
+
 TEST_F(DiskCacheWait, ADiskThatHangsIsLeftAloneUntilItAnswers) {
   options_.hang_limit = 300ms;
   for (const std::uint64_t what : {FAN_ACCESS_PERM, FAN_OPEN_PERM}) {

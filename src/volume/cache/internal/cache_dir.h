@@ -9,6 +9,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/mutex.h"
@@ -104,11 +105,24 @@ class CacheDir {
 
   // -- Upkeep (upkeep.cc) --
 
-  // Frees at least so much by evicting unpinned blocks, and `spare` bytes more if it can; false if
-  // it could not.
-  bool Evict(const Context& ctx, std::uint64_t bytes, std::uint64_t files, std::uint64_t spare);
-  // Makes room for one more block; false if only pinned blocks are left.
-  bool MakeRoom(const Context& ctx, std::uint64_t bytes);
+  // Room that was made for somebody, as long as it lives: others who need some do not count on it.
+  class Room {
+   public:
+    Room(CacheDir& dir, std::uint64_t bytes) : dir_(&dir), bytes_(bytes) {
+      dir_->promised_.fetch_add(bytes_);
+    }
+    Room(Room&& other) noexcept : dir_(std::exchange(other.dir_, nullptr)), bytes_(other.bytes_) {}
+    Room& operator=(Room&&) = delete;
+    ~Room() {
+      if (dir_ != nullptr) dir_->promised_.fetch_sub(bytes_);
+    }
+
+   private:
+    CacheDir* dir_;
+    std::uint64_t bytes_;
+  };
+  // Makes room for one more block; nullopt if only pinned blocks are left.
+  std::optional<Room> MakeRoom(const Context& ctx, std::uint64_t bytes);
   Result<void> Recount(const Context& ctx);
   // One round: health, counters, free space, capacity. May hang with the disk.
   void Upkeep(const Context& ctx);
@@ -189,6 +203,16 @@ class CacheDir {
   bool TakeOut(const std::string& problem);
   void SetProblem(std::string problem);
   std::optional<Space> DiskSpace() const;
+  struct Shortage {
+    std::uint64_t bytes = 0;
+    std::uint64_t files = 0;
+  };
+  // What must go for so many bytes to come.
+  Shortage ShortOf(std::uint64_t bytes) const;
+  // Frees at least so much by evicting unpinned blocks, and `spare` bytes more if it can; false if
+  // it could not.
+  bool Evict(const Context& ctx, const Shortage& shortage, std::uint64_t spare)
+      REQUIRES(evict_mutex_);
 
   const CacheDirectory directory_;
   const DirEnvironment env_;
@@ -202,7 +226,8 @@ class CacheDir {
 
   Mutex evict_mutex_;
   std::chrono::steady_clock::time_point fruitless_ GUARDED_BY(evict_mutex_);
-  std::atomic<bool> tried_ = false;  // in vain, at fruitless_
+  std::atomic<bool> tried_ = false;          // in vain, at fruitless_
+  std::atomic<std::uint64_t> promised_ = 0;  // bytes of Room
 
   // True for some seconds after the file lock was not to be had: whoever can do without it should.
   bool LockedOut() const EXCLUDES(lock_mutex_);

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <queue>
+#include <tuple>
 
 #include "base/bytes.h"
 #include "volume/cache/internal/cache_dir.h"
@@ -178,9 +179,8 @@ void CacheDir::EvictBatch(std::span<const Victim> victims, DiskCache::Removed& f
   }
 }
 
-bool CacheDir::Evict(const Context& ctx, std::uint64_t bytes, std::uint64_t files,
-                     std::uint64_t spare) {
-  MutexLock round(evict_mutex_);
+bool CacheDir::Evict(const Context& ctx, const Shortage& shortage, std::uint64_t spare) {
+  const auto [bytes, files] = shortage;
   const auto now = env_.options.clock->Now();
   if (tried_ && now < fruitless_ + kFruitlessPause) return false;
   const auto counters = this->counters();
@@ -222,26 +222,37 @@ bool CacheDir::Evict(const Context& ctx, std::uint64_t bytes, std::uint64_t file
   return freed.bytes >= bytes && freed.blocks >= files;
 }
 
-bool CacheDir::MakeRoom(const Context& ctx, std::uint64_t bytes) {
-  if (!usable()) return false;
-  const auto counters = this->counters();
-  const std::uint64_t used = NotNegative((*counters)->bytes);
-  std::uint64_t need = 0, files = 0;
-  if (used + bytes > directory_.capacity) need = used + bytes - directory_.capacity;
+CacheDir::Shortage CacheDir::ShortOf(std::uint64_t bytes) const {
+  const std::uint64_t used = NotNegative((*counters())->bytes);
+  Shortage shortage;
+  if (used + bytes > directory_.capacity) shortage.bytes = used + bytes - directory_.capacity;
   if (const auto space = DiskSpace()) {
     const double ratio = directory_.free_space_ratio;
     const auto reserve = static_cast<std::uint64_t>(ratio * static_cast<double>(space->total));
     const auto keep = static_cast<std::uint64_t>(ratio * static_cast<double>(space->files));
     if (space->available < reserve + bytes)
-      need = std::max(need, reserve + bytes - space->available);
+      shortage.bytes = std::max(shortage.bytes, reserve + bytes - space->available);
     if (space->files > 0 && space->files_available < keep + 2)
-      files = keep + 2 - space->files_available;
+      shortage.files = keep + 2 - space->files_available;
   }
-  if (need == 0 && files == 0) return true;
-  if (need > used && bytes > 0) return false;
-  // A little more than asked, so that the next block need not wait again: of what is here, since
-  // the capacity may be many times what the disk can hold.
-  return Evict(ctx, need, files, std::min(directory_.capacity, used) / 20) || Admits(bytes);
+  return shortage;
+}
+
+std::optional<CacheDir::Room> CacheDir::MakeRoom(const Context& ctx, std::uint64_t bytes) {
+  // Whoever waited here looks anew: the one before may have made room for both.
+  MutexLock round(evict_mutex_);
+  if (!usable()) return std::nullopt;
+  const auto counters = this->counters();
+  const std::uint64_t used = NotNegative((*counters)->bytes);
+  if (bytes > 0 && ShortOf(bytes).bytes > used) return std::nullopt;
+  const Shortage shortage = ShortOf(bytes + promised_.load());
+  if (shortage.bytes > 0 || shortage.files > 0) {
+    // A little more than asked, so that the next block need not wait again: of what is here, since
+    // the capacity may be many times what the disk can hold.
+    const std::uint64_t spare = std::min(directory_.capacity, used) / 20;
+    if (!Evict(ctx, shortage, spare) && !Admits(bytes)) return std::nullopt;
+  }
+  return Room(*this, bytes);
 }
 
 Result<CacheDir::Totals> CacheDir::CountFiles(const Context& ctx) const {
@@ -383,7 +394,7 @@ void CacheDir::Upkeep(const Context& ctx) {
   }
   const bool wanted = wants_room_.exchange(false, std::memory_order_relaxed);
   // Without a wish only what is over the limits goes: others may fill the disk.
-  MakeRoom(ctx, wanted ? env_.options.layout.block_size + 4096 : 0);
+  std::ignore = MakeRoom(ctx, wanted ? env_.options.layout.block_size + 4096 : 0);
 }
 
 CacheDirectoryStatus CacheDir::Status() const {
