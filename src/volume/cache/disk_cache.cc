@@ -60,6 +60,9 @@ class Directories final : public DiskCache {
             open_.EraseIf([&dir](const OpenBlock& file) {
               return file.IsOf(dir->operations()) && (!file.good() || file.Unlinked());
             });
+            parts_.EraseIf([&dir](const Part& part) {
+              return part.dir == dir.get() && (!dir->usable() || part.file->Unlinked());
+            });
             dir->Upkeep(upkeep);
           } while (options_.clock->SleepFor(upkeep, options_.upkeep_interval));
         });
@@ -337,7 +340,8 @@ class Directories final : public DiskCache {
   std::vector<std::shared_ptr<Part>> PartsOf(const BlockId& block) {
     std::vector<std::shared_ptr<Part>> parts;
     auto known = parts_.Find(block);
-    if (known && !known->dir->usable()) {
+    // One that was evicted may have been made anew, with other ranges.
+    if (known && (!known->dir->usable() || known->file->Unlinked())) {
       parts_.Erase(block);
       known = nullptr;
     }

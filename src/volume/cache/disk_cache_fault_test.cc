@@ -198,6 +198,21 @@ TEST_F(DiskCacheFault, RangesThatCannotBeReadAreAWarningAMetricAndAMiss) {
   }
 }
 
+TEST_F(DiskCacheFault, RangesThatOthersRemovedAreClosed) {
+  auto cache = Open();
+  const auto content = Content(Block(1));
+  ASSERT_OK(cache->StoreRange(ctx_, Block(1), 0, AsBytes(content).first(8192), "p"));
+  EXPECT_EQ(Read(*cache, Block(1), 0, 100), content.substr(0, 100));
+  Open()->Remove(Block(1));  // as another process would
+  const std::string removed = PartPathOf(Block(1)) + " (deleted)";
+  EXPECT_FALSE(OpenedAs(removed).empty());
+  for (int i = 0; i < 1000 && !OpenedAs(removed).empty(); ++i) {
+    clock_.Advance(std::chrono::seconds(1));
+    ::usleep(10'000);
+  }
+  EXPECT_TRUE(OpenedAs(removed).empty()) << "otherwise the disk keeps the space";
+}
+
 TEST_F(DiskCacheFault, TroubleWithOpeningRangesIsCalledByItsName) {
   auto cache = Open();
   const auto content = Content(Block(1));

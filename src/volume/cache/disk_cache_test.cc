@@ -169,6 +169,21 @@ TEST_F(DiskCacheTest, RangesAreServedPageByPage) {
   EXPECT_GE(cache->Status()[0].pinned_bytes, 100'000u) << "and their pins";
 }
 
+TEST_F(DiskCacheTest, RangesThatWereRemovedAndKeptAgainAreFound) {
+  auto cache = Open();
+  auto other = Open();  // as another process would
+  const BlockId block = Block(9, 100'000);
+  const std::string content = Content(block);
+  ASSERT_OK(cache->StoreRange(ctx_, block, 0, AsBytes(content).first(8192), "p"));
+  EXPECT_EQ(Read(*cache, block, 0, 100), content.substr(0, 100));
+  other->Remove(block);
+  ASSERT_OK(other->StoreRange(ctx_, block, 16'384, AsBytes(content).subspan(16'384, 8192), "p"));
+  EXPECT_EQ(Read(*cache, block, 20'000, 100), content.substr(20'000, 100));
+  EXPECT_TRUE(cache->ContainsRange(block, 16'384, 8192));
+  EXPECT_FALSE(cache->ContainsRange(block, 0, 100));
+  EXPECT_EQ(cache->RangeBytes(block), 8192u);
+}
+
 // In the mode in which the readers have a cache of their own.
 TEST_F(DiskCacheTest, DirectRangesAreNotKeptInMemoryTwice) {
   options_.direct_reads = true;

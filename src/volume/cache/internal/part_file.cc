@@ -167,6 +167,11 @@ Result<std::shared_ptr<PartFile>> PartFile::Create(const std::string& path, std:
   return file;
 }
 
+bool PartFile::Unlinked() const {
+  struct stat info{};
+  return ::fstat(fd_.get(), &info) != 0 || info.st_nlink == 0;
+}
+
 bool PartFile::Has(std::uint32_t first, std::uint32_t last) const {
   for (std::uint32_t page = first; page <= last; ++page) {
     if ((bitmap_[page / 8] >> (page % 8) & 1) == 0) return false;

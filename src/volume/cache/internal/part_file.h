@@ -58,6 +58,9 @@ class PartFile {
   // Gives those back to the disk.
   Result<void> Trim(std::span<const BlockFile::Span> keep);
 
+  // True if the file has no name any more.
+  bool Unlinked() const;
+
   int fd() const { return fd_.get(); }
   int last_error() const { return last_error_; }
 
