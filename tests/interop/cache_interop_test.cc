@@ -95,6 +95,7 @@ TEST_F(CacheInterop, WhatTheyCachedIsAHitForUs) {
   for (int i = 0; i < 8; ++i) EXPECT_EQ(ReadOurs(*volume, "f" + std::to_string(i)), Content(i));
   ShowStore();
   EXPECT_EQ(volume->disk_cache()->Traffic().misses, 0u);
+  ASSERT_OK(volume->disk_cache()->Recount(ctx_));
   EXPECT_EQ(volume->disk_cache()->Status()[0].blocks, 8u) << "counted by a walk";
 }
 
@@ -201,6 +202,7 @@ TEST_F(CacheInterop, EachFindsTheOthersBlocksInSeveralDirectories) {
     ASSERT_OK(warmup);
     auto report = RunWarmup(ctx_, *volume, warmup->plan, {});
     ASSERT_OK(report);
+    ASSERT_OK(volume->disk_cache()->Recount(ctx_));
     for (const auto& status : volume->disk_cache()->Status())
       EXPECT_GT(status.blocks, 0u) << status.directory.path;
   };

@@ -230,7 +230,9 @@ class Directories final : public DiskCache {
     std::vector<CacheDirectoryStatus> all;
     for (const auto& dir : dirs_) {
       const auto counters = dir->counters();
-      if (counters && counters->needs_walk()) {
+      // Otherwise upkeep counts; whoever asks may have others waiting.
+      const bool alone = options_.recount_interval.count() == 0;
+      if (alone && dir->usable() && counters && counters->needs_walk()) {
         if (auto counted = dir->Recount(Context::Background()); !counted) {
           log_.Warn(Context::Background(), "cache directory cannot be counted",
                     {{"path", dir->directory().path}, {"error", counted.error().message()}});

@@ -76,7 +76,7 @@ class BlockFile {
 // kInvalid if it cannot name a plan: 1 to 128 letters, digits, '-', '_' and '.', no '.' first.
 Result<void> ValidatePlan(std::string_view plan);
 
-// State of one directory, from counters: costs the same whatever is in it.
+// State of one directory, from counters.
 struct CacheDirectoryStatus {
   CacheDirectory directory;
   bool usable = true;
@@ -89,7 +89,8 @@ struct CacheDirectoryStatus {
   std::uint64_t part_bytes = 0;    // part of `bytes`
   std::uint64_t disk_total = 0;
   std::uint64_t disk_free = 0;
-  std::chrono::system_clock::time_point counted;  // when the counters were last found by a walk
+  // When the counters were last found by a walk. The epoch: not yet, so they may be wrong.
+  std::chrono::system_clock::time_point counted;
 };
 
 // What readers of the directories, in all processes, found since the counters exist.
@@ -177,6 +178,8 @@ class DiskCache : public CacheStore {
 
   // -- Looking --
 
+  // Costs the same whatever is in the directories, except without upkeep (recount_interval 0): then
+  // counters that cannot be trusted are found by walking.
   virtual std::vector<CacheDirectoryStatus> Status() = 0;
   virtual CacheTraffic Traffic() const = 0;
   // Every whole block and every block with ranges (`part`), by walking; for tests and repair.

@@ -407,6 +407,7 @@ TEST_F(DiskCacheFault, AProcessKilledInTheMiddleLeavesARightCache) {
     ASSERT_TRUE(WIFSIGNALED(status));
 
     auto cache = Open();
+    while (cache->Status()[0].counted == std::chrono::system_clock::time_point()) ::usleep(1000);
     std::uint64_t blocks = 0;
     ASSERT_OK(cache->ForEachBlock(ctx_, [&](const BlockId& block, bool, bool) {
       ++blocks;

@@ -121,6 +121,31 @@ TEST_F(DiskCacheWait, ThreadsThatWaitForRoomTogetherEvictItOnce) {
   for (std::uint64_t i = 1; i <= kThreads; ++i) EXPECT_TRUE(cache->Contains(Block(1000 + i)));
 }
 
+TEST_F(DiskCacheWait, WhoLooksAtTheStatusDoesNotWaitForAWalk) {
+  ASSERT_TRUE(Put(*Open(), Block(1)));
+  std::filesystem::remove(Root() + "/.samplefs.counters");
+  std::future<std::uint64_t> blocks;
+  std::unique_ptr<DiskCache> cache;
+  HeldAccess walks;
+  walks.Watch(Root() + "/raw", FAN_OPEN_PERM | FAN_ONDIR);
+  cache = Open();
+  ASSERT_TRUE(walks.WaitForOne()) << "upkeep counts";
+  blocks = std::async(std::launch::async, [&] { return cache->Status()[0].blocks; });
+  EXPECT_EQ(blocks.wait_for(5s), std::future_status::ready);
+  walks.Forget(Root() + "/raw", FAN_OPEN_PERM | FAN_ONDIR);
+  walks.LetOneGo();
+  while (blocks.wait_for(0s) != std::future_status::ready) {
+    if (walks.WaitForOne(20ms)) walks.LetOneGo();
+  }
+  clock_.WaitForSleepers(2);
+  EXPECT_EQ(cache->Status()[0].blocks, 1u);
+  // Where nobody else counts, it is done at once.
+  cache.reset();
+  std::filesystem::remove(Root() + "/.samplefs.counters");
+  options_.recount_interval = 0s;
+  EXPECT_EQ(Open()->Status()[0].blocks, 1u);
+}
+
 TEST_F(DiskCacheWait, ADiskThatHangsIsLeftAloneUntilItAnswers) {
   options_.hang_limit = 300ms;
   for (const std::uint64_t what : {FAN_ACCESS_PERM, FAN_OPEN_PERM}) {
