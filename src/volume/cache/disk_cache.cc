@@ -95,10 +95,9 @@ class Directories final : public DiskCache {
     }
     metrics_.misses.Increment();
     metrics_.miss_bytes.Increment(static_cast<double>(out.size()));
-    if (const auto counters = FirstCounters()) {
-      ++(*counters)->misses;
-      (*counters)->miss_bytes += out.size();
-    }
+    auto& counters = ReadCounters();
+    ++counters.misses;
+    counters.miss_bytes += out.size();
     return false;
   }
 
@@ -163,10 +162,9 @@ class Directories final : public DiskCache {
   }
 
   void CountHit(std::uint64_t bytes) override {
-    if (auto* counters = FirstCounters()) {
-      ++(*counters)->hits;
-      (*counters)->hit_bytes += bytes;
-    }
+    auto& counters = ReadCounters();
+    ++counters.hits;
+    counters.hit_bytes += bytes;
   }
 
   Result<void> Store(const Context& ctx, const BlockId& block, std::span<const std::byte> plain,
@@ -245,16 +243,17 @@ class Directories final : public DiskCache {
 
   CacheTraffic Traffic() const override {
     CacheTraffic traffic;
+    const auto add = [&](const cache::CounterPage& page) {
+      traffic.hits += page.hits;
+      traffic.hit_bytes += page.hit_bytes;
+      traffic.misses += page.misses;
+      traffic.miss_bytes += page.miss_bytes;
+      traffic.corrupt += page.corrupt;
+      traffic.evicted += page.evicted;
+    };
+    add(own_counters_);
     for (const auto& dir : dirs_) {
-      const auto counters = dir->counters();
-      if (!counters) continue;
-      const auto& page = *counters;
-      traffic.hits += page->hits;
-      traffic.hit_bytes += page->hit_bytes;
-      traffic.misses += page->misses;
-      traffic.miss_bytes += page->miss_bytes;
-      traffic.corrupt += page->corrupt;
-      traffic.evicted += page->evicted;
+      if (const auto* counters = dir->counters()) add(*counters->operator->());
     }
     return traffic;
   }
@@ -430,11 +429,14 @@ class Directories final : public DiskCache {
     parts_.EraseIf([](const Part&) { return true; });
   }
 
-  cache::SharedCounters* FirstCounters() const {
+  // Where reads are counted. Not in a directory that is out: its counters are a page of a file, and
+  // who writes to it may wait for the disk.
+  cache::CounterPage& ReadCounters() {
     for (const auto& dir : dirs_) {
-      if (auto* counters = dir->counters()) return counters;
+      auto* const counters = dir->usable() ? dir->counters() : nullptr;
+      if (counters != nullptr) return *counters->operator->();
     }
-    return nullptr;
+    return own_counters_;
   }
 
   void Hit(std::uint64_t bytes) {
@@ -450,6 +452,7 @@ class Directories final : public DiskCache {
   cache::OpenFiles<OpenBlock> open_;
   cache::OpenFiles<Part> parts_;
   std::vector<std::unique_ptr<CacheDir>> dirs_;  // by level
+  cache::CounterPage own_counters_{};            // while no directory is in use
   mutable Mutex levels_mutex_;
   std::shared_ptr<const Levels> levels_ GUARDED_BY(levels_mutex_);
   // Joined first of all when the cache goes. With a disk that hangs this waits for it, since nobody
