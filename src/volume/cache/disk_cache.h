@@ -172,7 +172,8 @@ class DiskCache : public CacheStore {
   // unless others have pinned it.
   virtual Result<Removed> Clear(const Context& ctx, const BlockId& block,
                                 std::string_view plan) = 0;
-  // Removes every block, range and pin of this volume.
+  // Removes every block, range and pin of this volume. If `ctx` ends meanwhile they are gone for
+  // readers all the same, and their space is given back by the upkeep or the next ClearAll.
   virtual Result<Removed> ClearAll(const Context& ctx) = 0;
   virtual Result<std::vector<std::string>> Plans() = 0;
 

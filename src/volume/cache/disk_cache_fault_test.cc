@@ -235,6 +235,30 @@ TEST_F(DiskCacheFault, TroubleWithOpeningRangesIsCalledByItsName) {
   EXPECT_THAT(cache->Status()[0].problem, HasSubstr("symbolic link"));
 }
 
+TEST_F(DiskCacheFault, WhatAnInterruptedClearLeavesIsRemovedLater) {
+  auto cache = Open();
+  for (std::uint64_t i = 1; i <= 3; ++i) ASSERT_OK(Store(*cache, Block(i), "p"));
+  std::stop_source stop;
+  stop.request_stop();
+  EXPECT_CODE(cache->ClearAll(ctx_.WithStop(stop.get_token())), Code::kCancelled);
+  EXPECT_FALSE(cache->Contains(Block(1)));
+  EXPECT_EQ(cache->Usage().bytes, 0u);
+  for (int i = 0; i < 1000 && !fs::is_empty(Root() + "/.samplefs.tmp"); ++i) {
+    clock_.Advance(std::chrono::seconds(1));
+    ::usleep(10'000);
+  }
+  EXPECT_TRUE(fs::is_empty(Root() + "/.samplefs.tmp"));
+  // Who has no upkeep clears what was left, too.
+  cache.reset();
+  options_.recount_interval = std::chrono::seconds(0);
+  cache = Open();
+  ASSERT_OK(Store(*cache, Block(1), "p"));
+  EXPECT_CODE(cache->ClearAll(ctx_.WithStop(stop.get_token())), Code::kCancelled);
+  EXPECT_FALSE(fs::is_empty(Root() + "/.samplefs.tmp"));
+  ASSERT_OK(cache->ClearAll(ctx_));
+  EXPECT_TRUE(fs::is_empty(Root() + "/.samplefs.tmp"));
+}
+
 TEST_F(DiskCacheFault, AnotherVolumesDirectoryIsRefusedWithItsPath) {
   ASSERT_TRUE(Put(*Open(), Block(1)));
   auto inside = options_;

@@ -146,6 +146,29 @@ TEST_F(DiskCacheWait, WhoLooksAtTheStatusDoesNotWaitForAWalk) {
   EXPECT_EQ(Open()->Status()[0].blocks, 1u);
 }
 
+TEST_F(DiskCacheWait, NobodyWaitsForWhatAnotherClearLeft) {
+  std::ignore = Open();
+  const std::string left = Root() + "/.samplefs.tmp/cleared-0123-1";
+  ASSERT_OK(MakeDirectories(left + "/raw/chunks/0/1"));
+  ASSERT_OK(WriteFileAtomic(left + "/raw/chunks/0/1/1_0_5", "12345"));
+  std::future<std::unique_ptr<DiskCache>> opened;
+  std::unique_ptr<DiskCache> cache;
+  {
+    HeldAccess removal;
+    removal.Watch(left, FAN_OPEN_PERM | FAN_ONDIR);
+    opened = std::async(std::launch::async, [&] { return Open(); });
+    EXPECT_EQ(opened.wait_for(5s), std::future_status::ready);
+    EXPECT_TRUE(removal.WaitForOne()) << "it is removed all the same";
+  }
+  cache = opened.get();
+  for (int i = 0; i < 1000 && std::filesystem::exists(left); ++i) {
+    clock_.Advance(1s);
+    std::this_thread::sleep_for(10ms);
+  }
+  EXPECT_FALSE(std::filesystem::exists(left));
+  EXPECT_TRUE(Put(*cache, Block(1)));
+}
+
 TEST_F(DiskCacheWait, ADiskThatHangsIsLeftAloneUntilItAnswers) {
   options_.hang_limit = 300ms;
   for (const std::uint64_t what : {FAN_ACCESS_PERM, FAN_OPEN_PERM}) {

@@ -21,7 +21,6 @@
 namespace paddleop::volume::cache {
 namespace {
 
-constexpr std::string_view kTemporary = "/.samplefs.tmp";
 constexpr std::string_view kCounters = "/.samplefs.counters";
 
 std::string Parent(const std::string& path) { return path.substr(0, path.rfind('/')); }
@@ -159,12 +158,8 @@ Result<void> CacheDir::Attach() {
   const std::string counters_path = root_ + std::string(kCounters);
   std::unique_ptr<SharedCounters> counters;
   if (SharedCounters* known = this->counters(); known == nullptr || !known->IsAt(counters_path)) {
-    ASSIGN_OR_RETURN(counters,
-                     SharedCounters::Open(counters_path, env_.options.uuid, [&]() -> Result<void> {
-                       // Nobody else is here: this is what killed processes had begun.
-                       RETURN_IF_ERROR(RemoveTree(root_ + std::string(kTemporary)));
-                       return MakeDirectories(root_ + std::string(kTemporary), mode);
-                     }));
+    ASSIGN_OR_RETURN(counters, SharedCounters::Open(counters_path, env_.options.uuid,
+                                                    [this] { return RemoveBegun(); }));
     // Our own counters are as good as others of our own.
     if (known != nullptr && !counters->shared() && !known->shared()) counters.reset();
   }

@@ -20,6 +20,8 @@
 
 namespace paddleop::volume::cache {
 
+inline constexpr std::string_view kTemporary = "/.samplefs.tmp";  // below the root
+
 struct Metrics {
   explicit Metrics(MetricsRegistry& registry);
 
@@ -90,6 +92,9 @@ class CacheDir {
   Result<DiskCache::Removed> Unpin(const Context& ctx, std::string_view plan);
   Result<DiskCache::Removed> Clear(const BlockId& block, std::string_view plan = {});
   Result<DiskCache::Removed> ClearAll(const Context& ctx);
+  // Removes what clears have moved away and left, if they were interrupted or killed. Until then it
+  // takes space that nobody counts.
+  Result<void> RemoveCleared(const Context& ctx);
   std::vector<std::string> Plans() const;
 
   // -- Pins that the official client has taken away (mend.cc) --
@@ -158,6 +163,10 @@ class CacheDir {
     const mode_t mode = env_.options.file_mode;
     return mode | ((mode & 0444) >> 2);
   }
+  // What killed processes had begun to write, when nobody else is here.
+  Result<void> RemoveBegun() const;
+  // What clears have moved away, or all else that is being written.
+  std::vector<std::string> Temporaries(bool cleared) const;
   // A new name among the files being written; processes of other containers have their own.
   std::string TemporaryPath(std::string_view kind);
   std::string WholePath(const BlockId& block) const;
@@ -221,7 +230,8 @@ class CacheDir {
   Operations operations_;
   std::atomic<SharedCounters*> counters_ = nullptr;  // the last of all_counters_
   std::atomic<bool> wants_room_ = false;
-  const std::string token_;  // in names of this object's temporary files
+  bool told_cleared_ = false;  // that it cannot be removed; of the upkeep
+  const std::string token_;    // in names of this object's temporary files
   std::atomic<std::uint64_t> next_temporary_ = 0;
 
   Mutex evict_mutex_;

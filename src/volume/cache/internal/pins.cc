@@ -1,6 +1,7 @@
 // Pins of a cache directory, and removing blocks with them.
 #include <dirent.h>
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -27,6 +28,8 @@ Result<void> ValidatePlan(std::string_view plan) {
 
 namespace cache {
 namespace {
+
+constexpr std::string_view kCleared = "cleared";
 
 std::string Parent(const std::string& path) { return path.substr(0, path.rfind('/')); }
 
@@ -240,15 +243,54 @@ Result<DiskCache::Removed> CacheDir::Unpin(const Context& ctx, std::string_view 
   return removed;
 }
 
+Result<void> CacheDir::RemoveBegun() const {
+  // All that was cached may be in what a clear moved away: it takes its time, and others wait.
+  for (const std::string& path : Temporaries(false))
+    RETURN_IF_ERROR(RemoveTree(Context::Background(), path));
+  return {};
+}
+
+std::vector<std::string> CacheDir::Temporaries(bool cleared) const {
+  std::vector<std::string> paths;
+  std::error_code error;
+  for (std::filesystem::directory_iterator it(root_ + std::string(kTemporary), error), end;
+       !error && it != end; it.increment(error)) {
+    if (it->path().filename().string().starts_with(kCleared) == cleared)
+      paths.push_back(it->path().string());
+  }
+  return paths;
+}
+
+Result<void> CacheDir::RemoveCleared(const Context& ctx) {
+  const auto cleared = Temporaries(true);
+  if (cleared.empty()) return {};
+  {
+    // Whoever was just making one of them has locked it when this is had.
+    Turn turn(*this);
+    if (!turn.held()) return Fail(Code::kUnavailable, "{} is locked for too long", root_);
+  }
+  Result<void> done;
+  for (const std::string& folder : cleared) {
+    RETURN_IF_ERROR(ctx.Check());
+    const UniqueFd fd(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    if (!fd.valid() || ::flock(fd.get(), LOCK_EX | LOCK_NB) != 0) continue;  // somebody is at it
+    if (auto removed = RemoveTree(ctx, folder); !removed) done = std::move(removed);
+  }
+  return done;
+}
+
 Result<DiskCache::Removed> CacheDir::ClearAll(const Context& ctx) {
   DiskCache::Removed removed;
   if (!usable()) return removed;
   // Moved away in one step, so that readers see all of it or nothing, and then deleted.
-  const std::string trash = TemporaryPath("cleared");
-  RETURN_IF_ERROR(MakeDirectories(trash, 0700));
+  const std::string trash = TemporaryPath(kCleared);
+  UniqueFd clearing;  // locked: nobody else removes it while we count
   {
     Turn turn(*this);
     if (!turn.held()) return Fail(Code::kUnavailable, "{} is locked for too long", root_);
+    RETURN_IF_ERROR(MakeDirectories(trash, 0700));
+    ASSIGN_OR_RETURN(clearing, OpenFile(trash, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    if (::flock(clearing.get(), LOCK_EX) != 0) return ErrnoFail("lock {}", trash);
     const auto counters = this->counters();
     Change change(*counters);
     for (const char* folder : {"pinned", "raw", "part"}) {
@@ -262,6 +304,8 @@ Result<DiskCache::Removed> CacheDir::ClearAll(const Context& ctx) {
     page->blocks = page->bytes = page->pinned_bytes = page->part_blocks = page->part_bytes = 0;
   }
   env_.forget(std::nullopt);
+  RETURN_IF_ERROR(MakeDirectories(root_ + "/raw", 0700));
+  // Whoever is stopped from here on leaves the rest to the upkeep, or to the next who clears.
   for (const bool part : {false, true}) {
     RETURN_IF_ERROR(WalkBlocks(ctx, trash + (part ? "/part" : "/raw"),
                                [&](const std::string&, const BlockId&, const struct stat& info) {
@@ -269,8 +313,8 @@ Result<DiskCache::Removed> CacheDir::ClearAll(const Context& ctx) {
                                  removed.bytes += ChargedBytes(info, part);
                                }));
   }
-  RETURN_IF_ERROR(MakeDirectories(root_ + "/raw", 0700));
-  RETURN_IF_ERROR(RemoveTree(trash));
+  RETURN_IF_ERROR(RemoveTree(ctx, trash));
+  RETURN_IF_ERROR(RemoveCleared(ctx));
   return removed;
 }
 

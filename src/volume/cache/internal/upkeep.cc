@@ -24,6 +24,7 @@ constexpr auto kFullPause = std::chrono::seconds(5);
 constexpr auto kErrorWindow = std::chrono::seconds(60);
 constexpr std::size_t kErrorsToLeave = 3;
 constexpr auto kShortWalk = std::chrono::milliseconds(100);
+constexpr auto kRemovalPerRound = std::chrono::seconds(1);  // of what clears left
 
 std::uint64_t NotNegative(const std::atomic<std::int64_t>& value) {
   return static_cast<std::uint64_t>(std::max<std::int64_t>(0, value.load()));
@@ -391,6 +392,16 @@ void CacheDir::Upkeep(const Context& ctx) {
       env_.log.Warn(ctx, "cache directory cannot be counted",
                     {{"path", root_}, {"error", counted.error().message()}});
     }
+  }
+  // In pieces, since all else waits meanwhile; before anything is evicted for the space it takes.
+  const Context removing = ctx.WithTimeout(kRemovalPerRound);
+  if (auto gone = RemoveCleared(removing); !gone && removing.Check()) {
+    if (!std::exchange(told_cleared_, true)) {
+      env_.log.Warn(ctx, "what was cleared cannot be removed",
+                    {{"path", root_}, {"error", gone.error().message()}});
+    }
+  } else if (gone) {
+    told_cleared_ = false;
   }
   const bool wanted = wants_room_.exchange(false, std::memory_order_relaxed);
   // Without a wish only what is over the limits goes: others may fill the disk.

@@ -29,7 +29,7 @@ Result<void> Walk(const Context& ctx, const std::string& folder, int depth, cons
     errno = 0;
     const dirent* entry = ::readdir(dir.get());
     if (entry == nullptr) {
-      if (errno != 0) return ErrnoFail("read directory {}", folder);
+      if (errno != 0 && errno != ENOENT) return ErrnoFail("read directory {}", folder);
       return {};
     }
     const std::string_view name = entry->d_name;
@@ -56,11 +56,33 @@ Result<void> WalkBlocks(const Context& ctx, const std::string& folder, const Blo
   return Walk(ctx, folder, kDeepest, fn);
 }
 
-Result<void> RemoveTree(const std::string& folder) {
-  std::error_code error;
-  std::filesystem::remove_all(folder, error);
-  if (error && error.value() != ENOENT)
-    return std::unexpected(ErrnoStatus(error.value(), "remove " + folder));
+Result<void> RemoveTree(const Context& ctx, const std::string& folder) {
+  // Removing may hide names from the listing, so there may have to be several.
+  while (::rmdir(folder.c_str()) != 0) {
+    if (errno == ENOENT) return {};
+    if (errno == ENOTDIR && (::unlink(folder.c_str()) == 0 || errno == ENOENT)) return {};
+    if (errno != ENOTEMPTY && errno != EEXIST) return ErrnoFail("remove {}", folder);
+    const std::unique_ptr<DIR, CloseDir> dir(::opendir(folder.c_str()));
+    if (!dir && errno == ENOENT) return {};
+    if (!dir) return ErrnoFail("open directory {}", folder);
+    bool found = false;
+    for (;;) {
+      RETURN_IF_ERROR(ctx.Check());
+      errno = 0;
+      const dirent* entry = ::readdir(dir.get());
+      if (entry == nullptr && errno != 0 && errno != ENOENT)
+        return ErrnoFail("read directory {}", folder);
+      if (entry == nullptr) break;
+      const std::string_view name = entry->d_name;
+      if (name == "." || name == "..") continue;
+      found = true;
+      if (::unlinkat(::dirfd(dir.get()), entry->d_name, 0) == 0 || errno == ENOENT) continue;
+      if (errno != EISDIR && errno != EPERM) return ErrnoFail("remove {}/{}", folder, name);
+      RETURN_IF_ERROR(RemoveTree(ctx, folder + "/" + std::string(name)));
+    }
+    if (!found && ::rmdir(folder.c_str()) != 0 && errno != ENOENT)
+      return ErrnoFail("remove {}", folder);
+  }
   return {};
 }
 

@@ -17,8 +17,9 @@ using BlockFileFn =
     std::function<void(const std::string& path, const BlockId& block, const struct stat& info)>;
 Result<void> WalkBlocks(const Context& ctx, const std::string& folder, const BlockFileFn& fn);
 
-// Removes everything below `folder`, and the folder; fine if it is not there.
-Result<void> RemoveTree(const std::string& folder);
+// Removes everything below `folder`, and the folder; fine if it is not there, and if others remove
+// it at the same time.
+Result<void> RemoveTree(const Context& ctx, const std::string& folder);
 
 // Removes the folders below `folder`, and itself, that are empty.
 void RemoveEmptyFolders(const std::string& folder);
