@@ -54,6 +54,78 @@ class DiskCacheAway : public DiskCacheTest {
   std::string disk_, mount_;
 };
 
+TEST_F(DiskCacheAway, ADiskThatIsUnmountedIsNotStoodInForByTheOneBelow) {
+  for (const char* folder : {"", "/cache"}) {
+    SCOPED_TRACE(folder);
+    options_.directories[0].path = mount_ + folder;
+    auto cache = Open();
+    ASSERT_TRUE(Put(*cache, Block(1)));
+    Unmount();
+    EXPECT_TRUE(WaitForUsable(*cache, false));
+    LetTimePass();
+    EXPECT_FALSE(Put(*cache, Block(2)));
+    EXPECT_EQ(Read(*cache, Block(1), 0, 10), "miss");
+    EXPECT_FALSE(cache->Status()[0].usable);
+    EXPECT_THAT(cache->Status()[0].problem, HasSubstr("mounted"));
+    EXPECT_TRUE(fs::is_empty(mount_)) << "nothing is written to the other disk";
+    Mount();
+    EXPECT_TRUE(WaitForUsable(*cache, true));
+    EXPECT_TRUE(Holds(*cache, Block(1)));
+    EXPECT_TRUE(Put(*cache, Block(2)));
+    cache->Remove(Block(1));
+    cache->Remove(Block(2));
+    // A mount point that is gone as well.
+    Unmount();
+    fs::remove_all(mount_);
+    EXPECT_TRUE(WaitForUsable(*cache, false));
+    LetTimePass();
+    EXPECT_FALSE(fs::exists(mount_));
+    ASSERT_OK(MakeDirectories(mount_));
+    Mount();
+    EXPECT_TRUE(WaitForUsable(*cache, true));
+  }
+}
+
+TEST_F(DiskCacheAway, AnotherDiskInItsPlaceIsUsed) {
+  options_.directories[0].path = mount_ + "/cache";
+  auto cache = Open();
+  ASSERT_TRUE(Put(*cache, Block(1)));
+  Unmount();
+  EXPECT_TRUE(WaitForUsable(*cache, false));
+  ASSERT_EQ(::mount("tmpfs", mount_.c_str(), "tmpfs", 0, "size=8m"), 0);
+  EXPECT_TRUE(WaitForUsable(*cache, true));
+  EXPECT_FALSE(cache->Contains(Block(1)));
+  EXPECT_TRUE(Put(*cache, Block(2)));
+  EXPECT_TRUE(Holds(*cache, Block(2)));
+}
+
+TEST_F(DiskCacheAway, ACacheThatWasMovedToAnotherDiskIsItself) {
+  options_.directories[0].path = mount_ + "/cache";
+  auto cache = Open();
+  ASSERT_TRUE(Put(*cache, Block(1)));
+  Unmount();
+  EXPECT_TRUE(WaitForUsable(*cache, false));
+  fs::copy(disk_ + "/cache", mount_ + "/cache", fs::copy_options::recursive);
+  EXPECT_TRUE(WaitForUsable(*cache, true));
+  EXPECT_TRUE(Holds(*cache, Block(1)));
+  Mount();  // for TearDown
+}
+
+TEST_F(DiskCacheAway, ADirectoryThatWasOnlyRemovedIsMadeAnew) {
+  options_.directories[0].path = mount_ + "/cache";
+  auto cache = Open();
+  ASSERT_TRUE(Put(*cache, Block(1)));
+  fs::remove_all(mount_ + "/cache");
+  bool kept = false;
+  for (int i = 0; i < 1000 && !kept; ++i) {
+    clock_.Advance(std::chrono::seconds(3));
+    ::usleep(5'000);
+    kept = Put(*cache, Block(2));
+  }
+  EXPECT_TRUE(kept);
+  EXPECT_TRUE(Holds(*cache, Block(2)));
+}
+
 // Their page is a file of the disk, and who writes to it may wait for the disk.
 TEST_F(DiskCacheAway, WhatIsReadMeanwhileIsCountedElsewhere) {
   options_.directories[0].path = dir_->File("cache");

@@ -11,6 +11,7 @@
 #include <array>
 #include <cerrno>
 #include <cstdio>
+#include <filesystem>
 
 #include "base/bytes.h"
 #include "base/crypto.h"
@@ -98,6 +99,27 @@ bool LooksWhole(const struct stat& info, const BlockId& block) {
   return S_ISREG(info.st_mode) && (stored == block.length || stored >= block.length + 4 * pieces);
 }
 
+std::string ParentFolder(const std::string& path) {
+  return path.substr(0, std::max<std::size_t>(path.rfind('/'), 1));
+}
+
+// Where the file system that has `path` begins: the highest of the folders above it that are on it.
+Result<std::string> MountPoint(const std::string& path) {
+  std::error_code error;
+  const auto absolute = std::filesystem::absolute(path, error);
+  if (error) return std::unexpected(ErrnoStatus(error.value(), "find " + path));
+  std::string place = absolute.lexically_normal().string();
+  struct stat here{}, above{};
+  if (::stat(place.c_str(), &here) != 0) return ErrnoFail("stat {}", place);
+  while (place != "/") {
+    const std::string parent = ParentFolder(place);
+    if (::stat(parent.c_str(), &above) != 0) return ErrnoFail("stat {}", parent);
+    if (above.st_dev != here.st_dev) break;
+    place = parent;
+  }
+  return place;
+}
+
 // A cache directory of a volume given as if it could hold several: the user means its parent.
 bool LooksLikeVolumeCache(const std::string& path) {
   struct stat info{};
@@ -149,10 +171,12 @@ Result<void> CacheDir::Attach() {
     return Fail(Code::kInvalid, "{} is itself the cache of a volume; give the directory above it",
                 directory_.path);
   }
+  RETURN_IF_ERROR(CheckMount());
   const mode_t mode = folder_mode();
   RETURN_IF_ERROR(MakeDirectories(root_ + "/raw", mode));
   RETURN_IF_ERROR(MakeDirectories(root_ + std::string(kTemporary), mode));
   ASSIGN_OR_RETURN(std::string id, DirectoryId(root_));
+  ASSIGN_OR_RETURN(std::string mount_point, MountPoint(root_));
   ASSIGN_OR_RETURN(UniqueFd lock_file,
                    OpenFile(root_ + "/.samplefs.lock", O_RDWR | O_CREAT | O_CLOEXEC, 0600));
   const std::string counters_path = root_ + std::string(kCounters);
@@ -175,6 +199,7 @@ Result<void> CacheDir::Attach() {
       all_counters_.push_back(std::move(counters));
     }
     id_ = std::move(id);
+    mount_point_ = std::move(mount_point);
     problem_.clear();
     io_errors_.clear();
     recount_at_ = env_.options.clock->Now() + env_.options.recount_interval;
@@ -183,6 +208,27 @@ Result<void> CacheDir::Attach() {
   if (!usable_.exchange(true)) env_.metrics.out.Add(-1);
   env_.attached();
   return {};
+}
+
+Result<void> CacheDir::CheckMount() const {
+  std::string mount_point, id;
+  {
+    MutexLock lock(state_mutex_);
+    mount_point = mount_point_;
+    id = id_;
+  }
+  if (mount_point.empty() || mount_point == "/") return {};
+  struct stat here{}, above{};
+  const bool exists = ::stat(mount_point.c_str(), &here) == 0;
+  if (!exists && errno != ENOENT) return ErrnoFail("stat {}", mount_point);
+  // Perhaps another disk: a new one takes the place of one that is broken.
+  if (exists && ::stat(ParentFolder(mount_point).c_str(), &above) == 0 &&
+      here.st_dev != above.st_dev) {
+    return {};
+  }
+  auto there = ReadFile(root_ + "/.lock", 4096);
+  if (there && *there == id) return {};
+  return Fail(Code::kUnavailable, "nothing is mounted at {} any more", mount_point);
 }
 
 std::string CacheDir::id() const {

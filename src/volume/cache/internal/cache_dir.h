@@ -206,6 +206,9 @@ class CacheDir {
   // A process that was killed inside a change has left the counters wrong.
   bool SomebodyDied();
   bool Probe();
+  // kUnavailable if the disk of the directory has been unmounted, so that all that would be made
+  // were on the one below. Another disk in its place is fine, and so is a cache that was moved.
+  Result<void> CheckMount() const EXCLUDES(state_mutex_);
   // What has been under way for too long, in words; empty if nothing has.
   std::string Hanging() const;
   // True if it was in use.
@@ -253,6 +256,8 @@ class CacheDir {
   // One for each time the directory was replaced under us; readers may still count in an old one.
   std::vector<std::unique_ptr<SharedCounters>> all_counters_ GUARDED_BY(state_mutex_);
   std::string id_ GUARDED_BY(state_mutex_);
+  // Of the disk that has the directory; empty until it was attached once.
+  std::string mount_point_ GUARDED_BY(state_mutex_);
   std::string problem_ GUARDED_BY(state_mutex_);
   std::vector<std::string> plans_ GUARDED_BY(state_mutex_);
   struct IoError {

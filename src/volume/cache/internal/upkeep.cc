@@ -354,7 +354,8 @@ bool CacheDir::Probe() {
     return false;
   }
   const std::string path = fmt::format("{}/.samplefs.probe-{}", root_, ::getpid());
-  Result<void> works = MakeDirectories(root_, 0700);
+  Result<void> works = CheckMount();
+  if (works) works = MakeDirectories(root_, 0700);
   if (works) works = WriteFileAtomic(path, "probe", 0600);
   if (works) {
     auto read = ReadFile(path, 64);
