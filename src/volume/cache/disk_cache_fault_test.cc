@@ -2,9 +2,12 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/fsuid.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -228,11 +231,98 @@ TEST_F(DiskCacheFault, TroubleWithOpeningRangesIsCalledByItsName) {
   ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &limit), 0);
   EXPECT_EQ(opened.file, nullptr);
   EXPECT_EQ(opened.error, EMFILE);
-  // The directory says what it was.
+  // The warning says what it was.
   fs::remove(path);
   fs::create_symlink(path, path);
   EXPECT_EQ(Read(*cache, Block(1), 0, 100), "miss");
-  EXPECT_THAT(cache->Status()[0].problem, HasSubstr("symbolic link"));
+  EXPECT_THAT(warnings_, Contains(HasSubstr("symbolic link")));
+}
+
+// Wrong rights are set on files one by one; of the disk they say nothing.
+TEST_F(DiskCacheFault, FilesThatWeMayNotReadAreMissesAndTheDirectoryStays) {
+  fs::permissions(dir_->path(), fs::perms(0755));
+  options_.file_mode = 0644;
+  auto cache = Open();
+  for (std::uint64_t i = 1; i <= 5; ++i) {
+    ASSERT_TRUE(Put(*cache, Block(i)));
+    fs::permissions(PathOf(Block(i)), fs::perms(0));
+    ASSERT_OK(cache->StoreRange(ctx_, Block(10 + i), 0, AsBytes(Content(Block(10 + i))), ""));
+  }
+  fs::permissions(PartPathOf(Block(12)), fs::perms(0));
+  clock_.WaitForSleepers(2);
+  constexpr uid_t kOther = 65'534;
+  ::setfsuid(kOther);  // of this thread
+  for (std::uint64_t i = 1; i <= 5; ++i) {
+    EXPECT_EQ(Read(*cache, Block(i), 0, 100), "miss") << i;
+    EXPECT_EQ(Read(*cache, Block(i), 0, 100), "miss") << i;
+  }
+  EXPECT_EQ(Read(*cache, Block(11), 0, 100), Content(Block(11)).substr(0, 100))
+      << "readers need not be allowed to write";
+  EXPECT_EQ(Read(*cache, Block(12), 0, 100), "miss");
+  ::setfsuid(0);
+  EXPECT_TRUE(cache->Status()[0].usable);
+  for (std::uint64_t i = 1; i <= 5; ++i) {
+    EXPECT_THAT(warnings_, Contains(HasSubstr(PathOf(Block(i)))));
+    EXPECT_TRUE(fs::exists(PathOf(Block(i)))) << "others may be allowed to read it";
+  }
+  EXPECT_THAT(warnings_, Contains(HasSubstr(PartPathOf(Block(12)))));
+  EXPECT_THAT(warnings_, SizeIs(6)) << "each file is told of once";
+}
+
+TEST_F(DiskCacheFault, RangesThatWeMayNotChangeAreReplacedIfThatIsAllowed) {
+  fs::permissions(dir_->path(), fs::perms(0755));
+  options_.file_mode = 0644;
+  auto cache = Open();
+  const auto content = Content(Block(1));
+  const auto store = [&](std::uint32_t offset) {
+    return cache->StoreRange(ctx_, Block(1), offset, AsBytes(content).subspan(offset, 4096), "");
+  };
+  ASSERT_OK(store(0));
+  clock_.WaitForSleepers(2);
+  ::setfsuid(65'534);  // of this thread
+  EXPECT_CODE(store(8192), Code::kUnavailable);
+  EXPECT_EQ(Read(*cache, Block(1), 0, 100), content.substr(0, 100));
+  ::setfsuid(0);
+  EXPECT_TRUE(cache->Status()[0].usable);
+  EXPECT_THAT(warnings_, Contains(HasSubstr(PartPathOf(Block(1)))));
+  fs::permissions(fs::path(PartPathOf(Block(1))).parent_path(), fs::perms(0777));
+  ::setfsuid(65'534);
+  EXPECT_OK(store(8192));
+  EXPECT_EQ(Read(*cache, Block(1), 9000, 100), content.substr(9000, 100));
+  ::setfsuid(0);
+  EXPECT_EQ(cache->Status()[0].part_blocks, 1u);
+}
+
+TEST_F(DiskCacheFault, NamesThatNobodyCanOpenAreOutOfTheWay) {
+  auto cache = Open();
+  for (std::uint64_t i = 1; i <= 4; ++i) {
+    const std::string path = i % 2 == 0 ? PartPathOf(Block(i)) : PathOf(Block(i));
+    ASSERT_OK(MakeDirectories(fs::path(path).parent_path()));
+    if (i <= 2) {
+      fs::create_symlink(path, path);
+    } else {
+      sockaddr_un address{.sun_family = AF_UNIX, .sun_path = {}};
+      const UniqueFd folder(::open(fs::path(path).parent_path().c_str(), O_PATH | O_CLOEXEC));
+      fmt::format_to_n(address.sun_path, sizeof address.sun_path, "/proc/self/fd/{}/{}",
+                       folder.get(), fs::path(path).filename().string());
+      const UniqueFd listener(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+      ASSERT_EQ(::bind(listener.get(), reinterpret_cast<sockaddr*>(&address), sizeof address), 0)
+          << std::strerror(errno);
+    }
+    EXPECT_EQ(Read(*cache, Block(i), 0, 100), "miss");
+    EXPECT_TRUE(cache->Status()[0].usable) << i;
+    EXPECT_THAT(warnings_, Contains(HasSubstr(path)));
+    EXPECT_FALSE(fs::exists(fs::symlink_status(path))) << i;
+  }
+  // Nor do they keep blocks out.
+  fs::create_symlink(PathOf(Block(1)), PathOf(Block(1)));
+  ASSERT_OK(Store(*cache, Block(1), "p"));
+  EXPECT_TRUE(Holds(*cache, Block(1)));
+  fs::create_symlink(PartPathOf(Block(2)), PartPathOf(Block(2)));
+  const auto content = Content(Block(2));
+  ASSERT_OK(cache->StoreRange(ctx_, Block(2), 0, AsBytes(content).first(8192), "p"));
+  EXPECT_EQ(Read(*cache, Block(2), 0, 100), content.substr(0, 100));
+  EXPECT_TRUE(cache->Status()[0].usable);
 }
 
 TEST_F(DiskCacheFault, WhatAnInterruptedClearLeavesIsRemovedLater) {

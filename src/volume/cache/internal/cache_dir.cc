@@ -286,10 +286,10 @@ std::shared_ptr<OpenBlock> CacheDir::OpenWhole(const BlockId& block) {
           .on_error = [this, block](int error) { Unreadable("read", block, false, error); }});
 }
 
-std::shared_ptr<PartFile> CacheDir::OpenPart(const BlockId& block) {
+std::shared_ptr<PartFile> CacheDir::OpenPart(const BlockId& block, PartFile::Access access) {
   if (!usable()) return nullptr;
   const auto stamp = operations_.Begin("opening a file");
-  auto opened = PartFile::Open(PartPath(block), block.length, env_.options.direct_reads);
+  auto opened = PartFile::Open(PartPath(block), block.length, env_.options.direct_reads, access);
   if (opened.outcome == PartFile::Outcome::kCorrupt)
     Damaged(block, true, "it is no file of ranges");
   if (opened.outcome == PartFile::Outcome::kError) Unreadable("open", block, true, opened.error);
@@ -415,6 +415,10 @@ Result<void> CacheDir::PutRange(const BlockId& block, std::uint32_t offset,
     env_.metrics.stored.Increment(static_cast<double>(data.size()));
   } else if (written.error().code() == Code::kCorrupt) {
     Damaged(block, true, written.error().message());
+  } else if (written.error().code() == Code::kPermission && HasPart(block)) {
+    // What others wrote and we may not change: ours takes its place, if we may do that.
+    Failed("write", PartPath(block), EACCES, Blame::kRights);
+    std::ignore = Clear(block);
   } else if (written.error().code() != Code::kUnavailable) {
     Failed("write", PartPath(block), ToErrno(written.error().code()));
   }
@@ -474,6 +478,10 @@ void CacheDir::Damaged(const BlockId& block, bool part, const std::string& why) 
 
 void CacheDir::Unreadable(std::string_view what, const BlockId& block, bool part, int error) {
   const std::string path = part ? PartPath(block) : WholePath(block);
+  // It may be there for others: wrong rights say nothing of the disk, nor that it is damaged.
+  if (error == EACCES || error == EPERM) return Failed(what, path, error, Blame::kRights);
+  if (IsNameError(error))
+    return Damaged(block, part, ErrnoStatus(error, std::string(what)).message());
   if (!IsMediumError(error)) return Failed(what, path, error);
   Failed(what, path, error, Blame::kFile);
   // On a disk that still works, another file in its place will be elsewhere on it.

@@ -69,7 +69,8 @@ class CacheDir {
   // -- Files (cache_dir.cc) --
 
   std::shared_ptr<OpenBlock> OpenWhole(const BlockId& block);
-  std::shared_ptr<PartFile> OpenPart(const BlockId& block);
+  std::shared_ptr<PartFile> OpenPart(const BlockId& block,
+                                     PartFile::Access access = PartFile::Access::kRead);
   bool HasWhole(const BlockId& block);
   bool HasPart(const BlockId& block) const;
   // kNoSpace if there is no room; the caller may Evict and try again.
@@ -135,8 +136,9 @@ class CacheDir {
   void Watch();
   Operations& operations() { return operations_; }
   // An operation failed with this errno; may take the directory out. What may be one file's own
-  // trouble counts once for that file, so that a bad sector does not cost the whole disk.
-  enum class Blame { kDisk, kFile };
+  // trouble counts once for that file, so that a bad sector does not cost the whole disk. What we
+  // have no right to open does not count.
+  enum class Blame { kDisk, kFile, kRights };
   void Failed(std::string_view what, const std::string& path, int error,
               Blame blame = Blame::kDisk);
   // Why nothing of this size is admitted now: kNoSpace, or kUnavailable if the disk does not
@@ -265,6 +267,8 @@ class CacheDir {
     std::string path;  // of the file to blame; empty: the disk
   };
   std::deque<IoError> io_errors_ GUARDED_BY(state_mutex_);  // of the last minute
+  // Of those that we may not open, one for each file; bounded, and forgotten after a minute.
+  std::deque<IoError> rights_errors_ GUARDED_BY(state_mutex_);
   std::chrono::steady_clock::time_point full_until_ GUARDED_BY(state_mutex_);
   std::chrono::steady_clock::time_point recount_at_ GUARDED_BY(state_mutex_);
   std::chrono::steady_clock::time_point probe_at_ GUARDED_BY(state_mutex_);

@@ -122,14 +122,18 @@ void PartFile::OpenDirect() {
   ::posix_fadvise(direct_.get(), 0, static_cast<off_t>(header_at_), POSIX_FADV_DONTNEED);
 }
 
-PartFile::Opened PartFile::Open(const std::string& path, std::uint32_t length, bool direct) {
+PartFile::Opened PartFile::Open(const std::string& path, std::uint32_t length, bool direct,
+                                Access access) {
   // Without waiting, should it be a pipe.
-  UniqueFd fd(::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK));
-  if (!fd.valid()) {
+  const int mode = access == Access::kWrite ? O_RDWR : O_RDONLY;
+  UniqueFd fd(::open(path.c_str(), mode | O_CLOEXEC | O_NONBLOCK));
+  struct stat info{};
+  if (!fd.valid() || ::fstat(fd.get(), &info) != 0) {
     const int error = errno;
     if (error == ENOENT) return {};
     return {.file = nullptr, .outcome = Outcome::kError, .error = error};
   }
+  if (!S_ISREG(info.st_mode)) return {.file = nullptr, .outcome = Outcome::kCorrupt};
   std::shared_ptr<PartFile> file(new PartFile(std::move(fd), path, length));
   MutexLock lock(file->mutex_);
   const Outcome outcome = file->Load();
@@ -141,7 +145,15 @@ PartFile::Opened PartFile::Open(const std::string& path, std::uint32_t length, b
 
 Result<std::shared_ptr<PartFile>> PartFile::Create(const std::string& path, std::uint32_t length,
                                                    mode_t mode) {
-  ASSIGN_OR_RETURN(UniqueFd fd, OpenFile(path, O_RDWR | O_CREAT | O_CLOEXEC, mode));
+  UniqueFd fd(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NONBLOCK, mode));
+  struct stat info{};
+  if (!fd.valid() || ::fstat(fd.get(), &info) != 0) {
+    const int error = errno;
+    Status status = ErrnoStatus(error, "open " + path);
+    if (IsNameError(error)) return Fail(Code::kCorrupt, "{}", status.message());
+    return std::unexpected(std::move(status));
+  }
+  if (!S_ISREG(info.st_mode)) return Fail(Code::kCorrupt, "{} is no file", path);
   std::shared_ptr<PartFile> file(new PartFile(std::move(fd), path, length));
   MutexLock lock(file->mutex_);
   FileLock turn(file->fd());

@@ -39,7 +39,10 @@ class PartFile {
     Outcome outcome = Outcome::kMissing;
     int error = 0;
   };
-  static Opened Open(const std::string& path, std::uint32_t length, bool direct);
+  // For Trim and Write it takes kWrite, and the right to.
+  enum class Access { kRead, kWrite };
+  static Opened Open(const std::string& path, std::uint32_t length, bool direct,
+                     Access access = Access::kRead);
   // Makes it if it is not there. Its folder must exist.
   static Result<std::shared_ptr<PartFile>> Create(const std::string& path, std::uint32_t length,
                                                   mode_t mode);

@@ -100,7 +100,7 @@ Result<bool> CacheDir::Pin(const BlockId& block, std::string_view plan) {
 
 Result<void> CacheDir::Trim(const BlockId& block, std::span<const BlockFile::Span> keep,
                             std::string_view family) {
-  auto file = OpenPart(block);
+  auto file = OpenPart(block, PartFile::Access::kWrite);
   if (!file || !file->HasOutside(keep)) return {};
   const auto plans = Plans();
   Turn turn(*this);
@@ -159,6 +159,7 @@ std::optional<std::uint64_t> CacheDir::RemoveFile(const std::string& path, const
     if (IsMediumError(errno) || errno == EROFS) Failed("remove", path, errno);
     return std::nullopt;
   }
+  if (!found) return 0;  // a name that leads nowhere, which nobody has counted
   const std::uint64_t bytes = ChargedBytes(info, part);
   const auto counters = this->counters();
   auto& page = *counters;

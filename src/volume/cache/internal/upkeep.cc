@@ -23,6 +23,7 @@ constexpr auto kProbeInterval = std::chrono::seconds(2);
 constexpr auto kFullPause = std::chrono::seconds(5);
 constexpr auto kErrorWindow = std::chrono::seconds(60);
 constexpr std::size_t kErrorsToLeave = 3;
+constexpr std::size_t kFilesToTell = 20;  // in a window, of those that we have no right to open
 constexpr auto kShortWalk = std::chrono::milliseconds(100);
 constexpr auto kRemovalPerRound = std::chrono::seconds(1);  // of what clears left
 
@@ -111,6 +112,12 @@ void CacheDir::Failed(std::string_view what, const std::string& path, int error,
     if (error == ENOSPC || error == EDQUOT) {
       tell = now >= full_until_;
       full_until_ = now + kFullPause;
+    } else if (blame == Blame::kRights) {
+      std::erase_if(rights_errors_,
+                    [&](const IoError& known) { return now - known.at > kErrorWindow; });
+      tell = rights_errors_.size() < kFilesToTell &&
+             std::ranges::find(rights_errors_, path, &IoError::path) == rights_errors_.end();
+      if (tell) rights_errors_.push_back({.at = now, .path = path});
     } else if (error == EMFILE || error == ENFILE || error == ENOMEM) {
       // This process's trouble, not the disk's.
     } else {
@@ -128,7 +135,9 @@ void CacheDir::Failed(std::string_view what, const std::string& path, int error,
     return;
   }
   if (tell)
-    env_.log.Warn(Context::Background(), "cache disk failed", {{"path", path}, {"error", message}});
+    env_.log.Warn(Context::Background(),
+                  blame == Blame::kRights ? "cache file cannot be opened" : "cache disk failed",
+                  {{"path", path}, {"error", message}});
 }
 
 // The blocks that were read longest ago and have no pin; at most kMaxVictims of them.

@@ -98,6 +98,8 @@ void RemoveEmptyFolders(const std::string& folder) {
 
 bool IsMediumError(int error) { return error == EIO || error == EUCLEAN || error == EBADMSG; }
 
+bool IsNameError(int error) { return error == ELOOP || error == ENXIO; }
+
 std::uint64_t ChargeOf(std::uint32_t length, bool checksums) {
   const std::uint64_t pieces =
       checksums ? (length + kCacheChecksumSpan - 1) / kCacheChecksumSpan : 0;

@@ -27,6 +27,9 @@ void RemoveEmptyFolders(const std::string& folder);
 // True for what a disk says of places that it cannot read or make sense of.
 bool IsMediumError(int error);
 
+// True for names that nobody can open: a symbolic link to itself, a socket.
+bool IsNameError(int error);
+
 // What a file is charged: whole 4 KiB pages; of a sparse one, those that it has.
 std::uint64_t ChargedBytes(const struct stat& info, bool part);
 // The same for the file of a whole block of `length` bytes, with its checksums or without.
