@@ -382,7 +382,7 @@ class Directories final : public DiskCache {
                     std::uint64_t bytes, PutFn put) {
     if (!plan.empty()) RETURN_IF_ERROR(ValidatePlan(plan));
     std::string reasons;
-    bool full = true;
+    Code why = Code::kNoSpace;
     // First where there is room, then where room can be made.
     for (const bool make_room : {false, true}) {
       for (CacheDir* dir : InOrder(block)) {
@@ -390,21 +390,22 @@ class Directories final : public DiskCache {
         const auto room = make_room ? dir->MakeRoom(ctx, bytes) : std::nullopt;
         if (make_room && !room) continue;
         if (auto kept = put(*dir); !kept) {
-          full = full && kept.error().code() == Code::kNoSpace;
+          const Code code = kept.error().code();
+          if (code == Code::kAlreadyExists && why == Code::kNoSpace) why = code;
+          if (code != Code::kAlreadyExists && code != Code::kNoSpace) why = Code::kUnavailable;
           if (!make_room) reasons += (reasons.empty() ? "" : "; ") + kept.error().message();
           continue;
         }
         if (plan.empty()) return {};
         ASSIGN_OR_RETURN(const bool pinned, dir->Pin(block, plan));
         if (pinned) return {};
-        full = false;  // it was kept, and somebody took it away
+        why = Code::kUnavailable;  // it was kept, and somebody took it away
         if (!make_room)
           reasons += (reasons.empty() ? "" : "; ") + dir->directory().path + " lost it";
       }
     }
     metrics_.refused.Increment();
-    return Fail(full ? Code::kNoSpace : Code::kUnavailable,
-                "the cache has no room for block {}: {}", BlockKey(options_.layout, block),
+    return Fail(why, "the cache has no room for block {}: {}", BlockKey(options_.layout, block),
                 reasons.empty() ? "no directory is in use" : reasons);
   }
 

@@ -145,7 +145,8 @@ class DiskCache : public CacheStore {
 
   // Keeps the block and, if `plan` is not empty, pins it for that plan; waits for eviction where
   // Put would refuse. kNoSpace: only pinned blocks are left to evict, or every disk is full.
-  // kUnavailable: a directory is out of use, which may pass.
+  // kUnavailable: a directory is out of use, which may pass. kAlreadyExists: something has the
+  // block's name that can neither be used nor removed.
   virtual Result<void> Store(const Context& ctx, const BlockId& block,
                              std::span<const std::byte> plain, std::string_view plan) = 0;
   // The same for bytes [offset, offset + data.size()) of a block. Whole 4 KiB pages are kept (and

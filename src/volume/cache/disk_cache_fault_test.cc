@@ -151,7 +151,7 @@ TEST_F(DiskCacheFault, ATruncatedFileIsReplacedByWhatIsStored) {
   // What cannot be replaced is no sign of a full cache.
   auto cache = Open();
   fs::create_directories(PathOf(Block(2)) + "/in the way");
-  EXPECT_CODE(Store(*cache, Block(2), "p"), Code::kUnavailable);
+  EXPECT_CODE(Store(*cache, Block(2), "p"), Code::kAlreadyExists);
   EXPECT_TRUE(cache->Status()[0].usable);
 }
 
@@ -280,7 +280,7 @@ TEST_F(DiskCacheFault, RangesThatWeMayNotChangeAreReplacedIfThatIsAllowed) {
   ASSERT_OK(store(0));
   clock_.WaitForSleepers(2);
   ::setfsuid(65'534);  // of this thread
-  EXPECT_CODE(store(8192), Code::kUnavailable);
+  EXPECT_CODE(store(8192), Code::kAlreadyExists);
   EXPECT_EQ(Read(*cache, Block(1), 0, 100), content.substr(0, 100));
   ::setfsuid(0);
   EXPECT_TRUE(cache->Status()[0].usable);

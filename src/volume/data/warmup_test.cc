@@ -144,6 +144,22 @@ TEST_F(WarmupTest, ATruncatedCacheFileIsBroughtAgain) {
   EXPECT_TRUE(packed_.Read(*volume, "train/f0000") == PackedVolume::ContentOf(0));
 }
 
+TEST_F(WarmupTest, ANameThatCannotBeFreedFailsItsBlockOnly) {
+  packed_.AddPacked("train", 60);
+  auto volume = packed_.OpenCached();
+  auto warmup = LoadWarmup(kCtx, *volume, {.paths = {"train"}});
+  ASSERT_OK(warmup);
+  std::filesystem::create_directories(fmt::format(
+      "{}/{}/{}/in the way", packed_.cache_dir(), packed_.setting().uuid,
+      CacheFilePath(BlockKey(packed_.setting().layout(), warmup->plan.blocks[0].block))));
+  auto report = RunWarmup(kCtx, *volume, warmup->plan, {.threads = 1});
+  ASSERT_OK(report);
+  EXPECT_EQ(report->progress.failed_blocks, 1u);
+  EXPECT_EQ(report->progress.done_blocks, 4u);
+  ASSERT_EQ(report->failures.size(), 1u);
+  EXPECT_THAT(report->failures[0].error.message(), HasSubstr("in the way"));
+}
+
 TEST_F(WarmupTest, AMissingObjectFailsItsFilesOnly) {
   packed_.AddPacked("train", 24);
   auto volume = packed_.OpenCached();

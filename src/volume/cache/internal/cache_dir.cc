@@ -369,7 +369,7 @@ Result<bool> CacheDir::Publish(const std::string& temporary, const BlockId& bloc
     moved = RenameNew(temporary, path);
     if (moved > 0 && ::stat(path.c_str(), &there) == 0 && !LooksWhole(there, block)) {
       ::unlink(temporary.c_str());
-      return Fail(Code::kUnavailable, "{} is in the way", path);
+      return Fail(Code::kAlreadyExists, "{} is in the way", path);
     }
   }
   if (moved != 0) {
@@ -419,6 +419,7 @@ Result<void> CacheDir::PutRange(const BlockId& block, std::uint32_t offset,
     // What others wrote and we may not change: ours takes its place, if we may do that.
     Failed("write", PartPath(block), EACCES, Blame::kRights);
     std::ignore = Clear(block);
+    if (HasPart(block)) return Fail(Code::kAlreadyExists, "{} is in the way", PartPath(block));
   } else if (written.error().code() != Code::kUnavailable) {
     Failed("write", PartPath(block), ToErrno(written.error().code()));
   }
