@@ -184,21 +184,31 @@ class Bench:
 
     def walk(self):
         url = self.shop.tree(self.options.tree)
-        found = {"samplefs": [], "juicefs": []}
+        native = self.shop.native_tree(self.options.tree)
+        found = {"samplefs": [], "juicefs": [], "native": []}
+
+        def count_files(path):
+            return subprocess.run(["find", path, "-type", "f", "-size", "-1000000"], check=True,
+                                  capture_output=True).stdout.count(b"\n")
+
         for _ in range(self.options.rounds):
+            drop_caches()
+            begin = time.monotonic()
+            if count_files(native) != self.options.tree:
+                sys.exit(f"{native} does not have {self.options.tree} files")
+            found["native"].append(self.options.tree / (time.monotonic() - begin))
             for client in (self.theirs, self.ours):
                 mode = ["--read-only"] if client is self.ours else []
                 with client.mount(url, self.shop.cache(client, "tree"), *mode) as (path, pid):
                     begin = time.monotonic()
-                    out = subprocess.run(["find", path, "-type", "f", "-size", "-1000000"], check=True,
-                                         capture_output=True).stdout
-                    count = out.count(b"\n")
+                    count = count_files(path)
                     found[client.name].append(count / (time.monotonic() - begin))
                     # juicefs shows some files of its own in the root.
                     if not self.options.tree <= count <= self.options.tree + 10:
                         sys.exit(f"the walk of {client.name} found {count} files")
                     memory = resident(client.pid_of_server(pid))
-        self.row(f"walk, {self.options.tree} files", found["samplefs"], found["juicefs"], over_juicefs=1.5)
+        self.row(f"walk, {self.options.tree} files", found["samplefs"], found["juicefs"], found["native"],
+                 over_juicefs=1.5)
         self.row("  resident memory after it", [memory], unit="MB", at_most=250)
 
     def big(self):
@@ -297,6 +307,7 @@ def prepare(bench, rows):
             bench.shop.set_of(kind)
         if row == "walk":
             bench.shop.tree(bench.options.tree)
+            bench.shop.native_tree(bench.options.tree)
         if row == "s3fs":
             bench.shop.objects("imagenet")
 

@@ -187,6 +187,20 @@ class Workshop:
             self._keep("tree", count)
         return self.url(8)
 
+    def native_tree(self, count):
+        """The same tree of files of the same sizes, without data, beside the volumes."""
+        path = self.home / "native-tree"
+        if self._load().get("native-tree") != count:
+            shutil.rmtree(path, ignore_errors=True)
+            for made in range(0, count, 1000):
+                folder = path / f"fill{made}"
+                folder.mkdir(parents=True)
+                for i in range(made, made + 1000):
+                    with open(folder / f"sample-{i}.jpg", "wb") as file:
+                        file.truncate(100_000)
+            self._keep("native-tree", count)
+        return path
+
     def objects(self, kind):
         """The data set as plain objects, as s3fs serves them."""
         if not self._load().get(f"objects-{kind}"):
