@@ -400,6 +400,43 @@ TEST(MountCommand, StatusMetricsAndOtherCommandsByMountPoint) {
   EXPECT_EQ(*ahead, "8192\n") << "the kernel reads ahead in large steps";
 }
 
+TEST(MountCommand, CountsWhatItDoes) {
+  auto volume = VolumeWithFiles(Engine::kSqlite);
+  ASSERT_OK(volume);
+  for (const char* mode : {"--read-only", "--no-bgjob"}) {
+    SCOPED_TRACE(mode);
+    auto mount = TestMount::Make(**volume, {mode});
+    ASSERT_OK(mount);
+    EXPECT_EQ(WrongFiles(**mount), 0);
+    struct stat root = {};
+    ASSERT_EQ(::stat((*mount)->path().c_str(), &root), 0);
+    auto metrics = RunProcess({"curl", "-sf", "--unix-socket",
+                               fmt::format("/run/samplefs/{}.sock", minor(root.st_dev)),
+                               "http://mount/metrics"});
+    ASSERT_OK(metrics);
+    const auto value = [&](const std::string& series) {
+      const std::size_t at = metrics->out.find("\n" + series + " ");
+      return at == std::string::npos ? -1 : std::atof(&metrics->out[at + series.size() + 2]);
+    };
+    EXPECT_GE(value("paddleop_fuse_operation_seconds_count{op=\"read\"}"), 10);
+    EXPECT_GT(value("paddleop_fuse_operation_seconds_sum{op=\"read\"}"), 0);
+    EXPECT_GT(value("paddleop_fuse_bytes_total{direction=\"read\"}"), 10'000);
+    EXPECT_GE(value("paddleop_cache_hits_total{tier=\"disk\"}"), 0);
+    EXPECT_GE(value("paddleop_cache_hit_bytes_total{tier=\"disk\"}"), 0);
+    if (mode == std::string("--read-only")) {
+      for (const char* tier : {"memory", "disk", "store"})
+        EXPECT_GE(value(fmt::format("paddleop_dataset_reads_total{{tier=\"{}\"}}", tier)), 0);
+      EXPECT_GT(value("paddleop_dataset_read_bytes_total{tier=\"store\"}"), 0);
+      for (const char* result : {"started", "useful", "wasted"}) {
+        EXPECT_GE(
+            value(fmt::format("paddleop_dataset_prefetch_blocks_total{{result=\"{}\"}}", result)),
+            0);
+      }
+    }
+    ASSERT_OK((*mount)->Unmount());
+  }
+}
+
 TEST(MountCommand, TheAccessLogShowsRequestsAsTheyCome) {
   auto volume = TestVolume::Make(Engine::kSqlite);
   ASSERT_OK(volume);

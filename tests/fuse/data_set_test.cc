@@ -113,6 +113,44 @@ TEST_P(DataSetMount, ASecondEpochCostsNoRequest) {
   std::filesystem::rename(volume_->objects() + ".away", volume_->objects());
 }
 
+// What the kernel keeps of files it need not keep of the cache's files, too.
+TEST_P(DataSetMount, CachedBlocksAreNotInMemoryTwice) {
+  Mount();
+  EXPECT_EQ(ReadAll(4), 0);
+  ASSERT_OK(set_->Unmount());
+  std::vector<std::string> blocks;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(volume_->cache())) {
+    if (entry.is_regular_file() && entry.path().string().find("/raw/") != std::string::npos)
+      blocks.push_back(entry.path().string());
+  }
+  ASSERT_FALSE(blocks.empty());
+  const auto pages = [&] {
+    std::size_t count = 0;
+    for (const std::string& block : blocks) {
+      const UniqueFd file(::open(block.c_str(), O_RDONLY));
+      const std::size_t size = std::filesystem::file_size(block);
+      void* const mapped = ::mmap(nullptr, size, PROT_READ, MAP_SHARED, file.get(), 0);
+      std::vector<unsigned char> present((size + 4095) / 4096);
+      EXPECT_EQ(::mincore(mapped, size, present.data()), 0);
+      ::munmap(mapped, size);
+      count += static_cast<std::size_t>(
+          std::ranges::count_if(present, [](unsigned char page) { return (page & 1U) != 0; }));
+    }
+    return count;
+  };
+  for (const std::string& block : blocks) {
+    const UniqueFd file(::open(block.c_str(), O_RDONLY));
+    ::fsync(file.get());  // dirty pages stay
+    ASSERT_EQ(::posix_fadvise(file.get(), 0, 0, POSIX_FADV_DONTNEED), 0);
+  }
+  ASSERT_EQ(pages(), 0u);
+  Mount();
+  EXPECT_EQ(ReadAll(4), 0);
+  EXPECT_GT(set_->Status()->at("cache").at("hits").get<int>(), 90);
+  // The checksums at a block's end are read once, and not past the kernel's memory.
+  EXPECT_LE(pages(), 4 * blocks.size());
+}
+
 TEST_P(DataSetMount, NothingCanBeChanged) {
   Mount();
   EXPECT_EQ(::open(set_->File("new").c_str(), O_CREAT | O_WRONLY, 0644), -1);
