@@ -45,10 +45,10 @@ class SliceWriter {
   bool Uploading() const;
 
   // Whether what Finish() could not store may be stored by a later call: the store comes back, or
-  // gets other keys.
+  // gets other keys, or only the caller's time was up.
   static bool MayPassLater(const Status& status) {
     return status.code() == Code::kUnavailable || status.code() == Code::kDeadline ||
-           status.code() == Code::kPermission;
+           status.code() == Code::kPermission || status.code() == Code::kCancelled;
   }
 
   std::uint64_t id() const { return id_; }

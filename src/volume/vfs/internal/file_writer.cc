@@ -8,6 +8,16 @@
 #include "volume/format/chunk_view.h"
 
 namespace paddleop::volume {
+namespace {
+
+// Whether a commit that failed like this may be tried again later. The metadata may refuse for as
+// long as its disk is full or its primary is away, long before the caller's time is up.
+bool MetadataMayPassLater(const Status& status) {
+  return status.code() == Code::kUnavailable || status.code() == Code::kDeadline ||
+         status.code() == Code::kCancelled;
+}
+
+}  // namespace
 
 using SteadyTime = std::chrono::steady_clock::time_point;
 
@@ -164,7 +174,7 @@ Result<bool> FileWriter::IsCommitted(const Context& ctx, Backoff& backoff, const
   }
 }
 
-Result<void> FileWriter::Commit(const Context& ctx, Pending& pending) {
+Result<void> FileWriter::Commit(const Context& ctx, Pending& pending, bool& keep) {
   const std::uint32_t size = pending.writer.size();
   const Slice slice{
       .pos = pending.pos, .id = pending.writer.id(), .size = size, .off = 0, .len = size};
@@ -172,15 +182,19 @@ Result<void> FileWriter::Commit(const Context& ctx, Pending& pending) {
   for (;;) {
     if (pending.unclear) {
       // Committing twice would be wrong, so look first.
-      ASSIGN_OR_RETURN(const bool committed, IsCommitted(ctx, backoff, pending));
-      if (committed) return {};
+      auto known = IsCommitted(ctx, backoff, pending);
+      if (!known) {
+        keep = MetadataMayPassLater(known.error());
+        return std::unexpected(std::move(known).error());
+      }
+      if (*known) return {};
     }
     auto committed = meta_.WriteSlice(ctx, ino_, pending.index, slice, pending.mtime);
     if (committed) return {};
-    const Code code = committed.error().code();
-    pending.unclear = code == Code::kUnavailable || code == Code::kDeadline || !ctx.Check();
+    pending.unclear = MetadataMayPassLater(committed.error());
     if (!pending.unclear) {
-      // Nothing refers to these objects; with an unclear outcome they would be left for gc.
+      // Nothing refers to these objects; with an unclear outcome they would be left for gc. From
+      // here on the slice must never be committed, whatever becomes of the caller.
       auto deleted = blocks_.DeleteSlice(ctx, {slice.id, slice.size});
       if (!deleted) {
         log_.Warn(ctx, "objects of a lost write remain until gc",
@@ -188,7 +202,10 @@ Result<void> FileWriter::Commit(const Context& ctx, Pending& pending) {
       }
       return std::unexpected(std::move(committed).error());
     }
-    if (!backoff.Sleep(ctx)) return std::unexpected(std::move(committed).error());
+    if (!backoff.Sleep(ctx)) {
+      keep = true;
+      return std::unexpected(std::move(committed).error());
+    }
   }
 }
 
@@ -245,7 +262,7 @@ Result<void> FileWriter::StoreOne(const Context& ctx, Pending& pending, Wait wai
     MutexLock lock(mutex_);
     if (abandoned_) return Fail(Code::kCancelled, "inode {} was closed meanwhile", ToInt(ino_));
   }
-  return Commit(ctx, pending);
+  return Commit(ctx, pending, keep);
 }
 
 Result<void> FileWriter::Store(const Context& ctx, const Slices& todo, Wait wait) {
@@ -258,10 +275,11 @@ Result<void> FileWriter::Store(const Context& ctx, const Slices& todo, Wait wait
     }
     bool keep = false;
     auto stored = StoreOne(ctx, *pending, wait, keep);
-    // Whose time is up is not who wrote: the next flush goes on from here.
-    if (auto in_time = ctx.Check(); !stored && !in_time) return ctx.Stopped() ? in_time : stored;
-    // Nor does what comes after it get in before it.
-    if (!stored && keep) return first ? stored : first;
+    // The next flush goes on from here: nothing that comes after it gets in before it.
+    if (!stored && keep) {
+      if (!first) return first;
+      return ctx.Stopped() ? ctx.Check() : stored;
+    }
     views_.Clear();
     MutexLock lock(mutex_);
     if (abandoned_) return stored;

@@ -38,8 +38,8 @@ class FileWriter {
   Result<void> Append(const Context& ctx, std::span<const std::byte> data);
   // Everything written before is stored and committed when it returns. What cannot be stored for
   // good is lost; because the caller need not be who wrote it, every loss is also counted. Nothing
-  // is lost if the caller is stopped or its time is up, nor if the object store is away: the next
-  // flush goes on.
+  // is lost if the caller is stopped or its time is up, nor if the object store or the metadata is
+  // away or refuses for a while: the next flush goes on.
   Result<void> Flush(const Context& ctx);
   // Drops what could not be stored, when nobody is left to wait for it: a flush that is under way
   // elsewhere commits no more of it.
@@ -96,7 +96,8 @@ class FileWriter {
   Result<void> WaitUntil(const Context& ctx, MutexLock& lock, Ready ready);
   Result<void> WaitForWriter(const Context& ctx, const Pending& pending);
   Result<bool> IsCommitted(const Context& ctx, Backoff& backoff, const Pending& pending);
-  Result<void> Commit(const Context& ctx, Pending& pending);
+  // `keep` is set where a later call may succeed.
+  Result<void> Commit(const Context& ctx, Pending& pending, bool& keep);
   // One flush at a time.
   Result<void> TakeTurn(const Context& ctx);
   bool TryTakeTurn();
@@ -108,7 +109,8 @@ class FileWriter {
   // wait for, and commits them in turn.
   enum class Wait { kNo, kYes };
   Result<void> Store(const Context& ctx, const Slices& todo, Wait wait);
-  // `keep` says whether a later call may succeed where this one failed.
+  // `keep` says whether a later call may succeed where this one failed. If not, the slice must not
+  // be stored any more: its objects may be deleted.
   Result<void> StoreOne(const Context& ctx, Pending& pending, Wait wait, bool& keep);
 
   MetaStore& meta_;

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -17,6 +18,7 @@
 #include "volume/object/forwarding_store.h"
 #include "volume/object/testing/faulty_store.h"
 #include "volume/object/testing/mem_object.h"
+#include "volume/vfs/testing/forwarding_meta_store.h"
 #include "volume/vfs/vfs.h"
 
 namespace paddleop::volume::testing {
@@ -39,6 +41,11 @@ class SwitchedStore final : public object::ForwardingStore {
     only_.clear();
     changed_.notify_all();
   }
+  // Called by every deletion before it begins.
+  void OnDelete(std::function<void()> call) {
+    MutexLock lock(mutex_);
+    on_delete_ = std::move(call);
+  }
   // Holds the next upload, and no other.
   void HoldNextPut() {
     MutexLock lock(mutex_);
@@ -57,21 +64,80 @@ class SwitchedStore final : public object::ForwardingStore {
     }
     return ForwardingStore::Put(ctx, key, data, options);
   }
+  Result<void> Delete(const Context& ctx, std::string_view key) override {
+    std::function<void()> call;
+    {
+      MutexLock lock(mutex_);
+      call = on_delete_;
+    }
+    if (call) call();
+    RETURN_IF_ERROR(ctx.Check());
+    return ForwardingStore::Delete(ctx, key);
+  }
 
  private:
   Mutex mutex_;
   CondVar changed_;
   std::optional<Code> refuse_ GUARDED_BY(mutex_);
+  std::function<void()> on_delete_ GUARDED_BY(mutex_);
   bool hold_ GUARDED_BY(mutex_) = false;
   bool hold_next_ GUARDED_BY(mutex_) = false;
   std::string only_ GUARDED_BY(mutex_);  // what is held; everything if empty
+};
+
+// Refuses what it is told to until it is told otherwise.
+class SwitchedMeta final : public ForwardingMetaStore {
+ public:
+  using ForwardingMetaStore::ForwardingMetaStore;
+
+  void RefuseSlices(std::optional<Code> code) {
+    MutexLock lock(mutex_);
+    refuse_slices_ = code;
+  }
+  void RefuseAttrs(std::optional<Code> code) {
+    MutexLock lock(mutex_);
+    refuse_attrs_ = code;
+  }
+  // Changes of attributes happen, but nobody hears of it.
+  void LoseAnswers(bool lose) {
+    MutexLock lock(mutex_);
+    lose_answers_ = lose;
+  }
+  Result<Attr> WriteSlice(const Context& ctx, Ino ino, std::uint32_t index, const Slice& slice,
+                          Timestamp mtime) override {
+    {
+      MutexLock lock(mutex_);
+      if (refuse_slices_) return Fail(*refuse_slices_, "slice {}: refused", slice.id);
+    }
+    return ForwardingMetaStore::WriteSlice(ctx, ino, index, slice, mtime);
+  }
+  Result<Attr> GetAttr(const Context& ctx, Ino ino) override {
+    {
+      MutexLock lock(mutex_);
+      if (refuse_attrs_) return Fail(*refuse_attrs_, "inode {}: refused", ToInt(ino));
+    }
+    return ForwardingMetaStore::GetAttr(ctx, ino);
+  }
+  Result<Attr> SetAttr(const Context& ctx, const Caller& caller, Ino ino,
+                       const AttrChange& change) override {
+    auto attr = ForwardingMetaStore::SetAttr(ctx, caller, ino, change);
+    MutexLock lock(mutex_);
+    if (lose_answers_) return Fail(Code::kUnavailable, "inode {}: no answer", ToInt(ino));
+    return attr;
+  }
+
+ private:
+  Mutex mutex_;
+  std::optional<Code> refuse_slices_ GUARDED_BY(mutex_);
+  std::optional<Code> refuse_attrs_ GUARDED_BY(mutex_);
+  bool lose_answers_ GUARDED_BY(mutex_) = false;
 };
 
 // One client of a volume whose metadata is a SQLite file and whose objects are in memory.
 struct Client {
   Client(const std::string& url, object::ObjectStore& objects, std::uint32_t block_size = kBlock)
       : log(LogLevel::kOff) {
-    meta = *OpenMetaStore(kCtx, url, {.log = &log});
+    meta = std::make_unique<SwitchedMeta>(*OpenMetaStore(kCtx, url, {.log = &log}));
     cache = MakeMemoryCache(8 << 20);
     blocks = std::make_unique<BlockStore>(BlockStoreOptions{.layout = {.block_size = block_size},
                                                             .max_downloads = 4,
@@ -93,7 +159,7 @@ struct Client {
   }
 
   Logger log;
-  std::unique_ptr<MetaStore> meta;
+  std::unique_ptr<SwitchedMeta> meta;
   std::unique_ptr<CacheStore> cache;
   std::unique_ptr<BlockStore> blocks;
   std::unique_ptr<Vfs> vfs;
