@@ -34,16 +34,19 @@ struct SliceWriter::Block {
 struct SliceWriter::FailedBlock {
   std::shared_ptr<Block> block;
   BlockId id;
+  Status error;
 };
 
 // What the background uploads report; outlives the writer if it must.
 struct SliceWriter::Uploads {
   void Done(const std::shared_ptr<Block>& block, const BlockId& id, Result<void> written);
+  // Of all uploads that have ended.
+  Result<void> Outcome() const REQUIRES(mutex);
 
   Mutex mutex;
   CondVar changed;
   std::size_t running GUARDED_BY(mutex) = 0;
-  Result<void> result GUARDED_BY(mutex);
+  Result<void> result GUARDED_BY(mutex);              // of what failed for good
   std::vector<FailedBlock> failed GUARDED_BY(mutex);  // to be tried again
 };
 
@@ -56,11 +59,19 @@ void SliceWriter::Uploads::Done(const std::shared_ptr<Block>& block, const Block
     block->lease.Release();
   }
   MutexLock lock(mutex);
-  if (again) failed.push_back({.block = block, .id = id});
-  // What stays hides what may pass.
-  if (!written && (result || (MayPassLater(result.error()) && !again))) result = std::move(written);
+  if (again) {
+    failed.push_back({.block = block, .id = id, .error = std::move(written).error()});
+  } else if (result) {
+    result = std::move(written);
+  }
   --running;
   changed.notify_all();
+}
+
+// What stays hides what may pass.
+Result<void> SliceWriter::Uploads::Outcome() const {
+  if (!result || failed.empty()) return result;
+  return std::unexpected(failed.front().error);
 }
 
 SliceWriter::SliceWriter(BlockStore& blocks, std::uint64_t id)
@@ -162,7 +173,6 @@ Result<void> SliceWriter::UploadFailedAgain(const Context& ctx) {
     MutexLock lock(uploads_->mutex);
     if (uploads_->failed.empty()) return {};
     again.swap(uploads_->failed);
-    if (!uploads_->result && MayPassLater(uploads_->result.error())) uploads_->result = {};
   }
   for (std::size_t i = 0; i < again.size(); ++i) {
     auto queued = Submit(ctx, again[i].block, again[i].id);
@@ -187,7 +197,7 @@ Result<void> SliceWriter::FinishUploaded(const Context& ctx) {
   {
     MutexLock lock(uploads_->mutex);
     CHECK(sealed_ && uploads_->running == 0, "slice {} is not uploaded", id_);
-    result = uploads_->result;
+    result = uploads_->Outcome();
   }
   RETURN_IF_ERROR(UploadFailedAgain(ctx));
   return result;
@@ -212,7 +222,7 @@ Result<void> SliceWriter::Finish(const Context& ctx) {
     RETURN_IF_ERROR(ctx.Check());
     return Fail(Code::kDeadline, "slice {} was not stored in time", id_);
   }
-  return uploads_->result;
+  return uploads_->Outcome();
 }
 
 }  // namespace paddleop::volume

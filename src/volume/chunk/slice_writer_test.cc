@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <latch>
+
 #include "base/bytes.h"
 #include "base/testing/matchers.h"
 #include "volume/object/forwarding_store.h"
@@ -113,6 +115,26 @@ TEST_F(SliceWriterTest, WhatTheStoreCouldNotTakeIsTriedAgain) {
   EXPECT_EQ(blocks_.budget().used(), 0u);
   EXPECT_OK(writer.Finish(kCtx)) << "and stays";
   EXPECT_EQ(store_.calls(Op::kPut), 9);
+}
+
+TEST_F(SliceWriterTest, ABlockThatFoundNoPlaceInTheQueueIsNotTakenForStored) {
+  store_.Inject(Op::kPut, {.kind = Fault::Kind::kUnavailable}, /*times=*/1);
+  SliceWriter writer(blocks_, 9);
+  ASSERT_OK(writer.Write(kCtx, 0, AsBytes("data")));
+  EXPECT_CODE(writer.Finish(kCtx), Code::kUnavailable);
+  // Others fill the queue.
+  std::latch go_on(1);
+  while (blocks_.uploads().TrySubmit([&] { go_on.wait(); })) {
+  }
+  std::stop_source stop;
+  stop.request_stop();
+  EXPECT_FALSE(writer.FinishUploaded(kCtx.WithStop(stop.get_token())));
+  EXPECT_FALSE(writer.Uploading());
+  go_on.count_down();
+  EXPECT_CODE(writer.FinishUploaded(kCtx), Code::kUnavailable) << "it is only now on its way";
+  blocks_.uploads().Drain();
+  EXPECT_OK(writer.FinishUploaded(kCtx));
+  EXPECT_EQ(ReadBack(writer), "data");
 }
 
 TEST_F(SliceWriterTest, WhoGivesUpGetsTheBuffersBack) {
