@@ -58,5 +58,26 @@ TEST_F(VfsTest, WhatWasGivenUpIsNotCommittedLater) {
   EXPECT_OK(vfs().Release(kCtx, file.handle));
 }
 
+TEST_F(VfsTest, AnAppendGoesToTheEndOfAFileWhoseCutWasNotAnswered) {
+  Restart({.flush_idle = 60s, .flush_age = 60s});
+  const auto file = MustCreate("log", {.read = true, .write = true, .append = true});
+  for (const bool silent : {false, true}) {  // also when it is asked what has become of it
+    ASSERT_OK(vfs().Append(kCtx, file.handle, AsBytes("a long line")));
+    EXPECT_EQ(ReadAll(vfs(), file.handle), "a long line");
+    client_->meta->LoseAnswers(true);
+    if (silent) client_->meta->RefuseAttrs(Code::kUnavailable);
+    EXPECT_CODE(vfs().SetAttr(kCtx, {}, file.entry.ino, {.length = 0}), Code::kUnavailable);
+    client_->meta->LoseAnswers(false);
+    if (silent) {
+      EXPECT_CODE(vfs().Append(kCtx, file.handle, AsBytes("short")), Code::kUnavailable);
+      client_->meta->RefuseAttrs({});
+    }
+    ASSERT_OK(vfs().Append(kCtx, file.handle, AsBytes("short")));
+    EXPECT_EQ(ReadAll(vfs(), file.handle), "short");
+    ASSERT_OK(vfs().SetAttr(kCtx, {}, file.entry.ino, {.length = 0}));
+  }
+  ASSERT_OK(vfs().Release(kCtx, file.handle));
+}
+
 }  // namespace
 }  // namespace paddleop::volume::testing

@@ -141,6 +141,10 @@ Result<void> FileWriter::Write(const Context& ctx, std::uint64_t offset,
 
 Result<void> FileWriter::Append(const Context& ctx, std::span<const std::byte> data) {
   MutexLock writing(write_mutex_);
+  if (length_in_doubt_) {
+    RETURN_IF_ERROR(Flush(ctx));
+    RETURN_IF_ERROR(AskForLength(ctx));
+  }
   return WriteAt(ctx, length_.load(), data);
 }
 
@@ -345,9 +349,28 @@ Result<void> FileWriter::ChangeInVolume(const Context& ctx,
   RETURN_IF_ERROR(Flush(ctx));
   MutexLock writing(write_mutex_);
   RETURN_IF_ERROR(Flush(ctx));
-  ASSIGN_OR_RETURN(const std::uint64_t length, change());
-  SetLength(length);
+  auto length = change();
+  if (length) {
+    SetLength(*length);
+    length_in_doubt_ = false;
+    views_.Clear();
+    return {};
+  }
+  // It may have happened all the same, with only the answer lost.
+  length_in_doubt_ = true;
+  SetLength(length_.load());  // whoever has asked before knows nothing
   views_.Clear();
+  if (auto asked = AskForLength(ctx); !asked) {
+    log_.Debug(ctx, "the length of a file is not known now",
+               {{"inode", ToInt(ino_)}, {"error", asked.error().message()}});
+  }
+  return std::unexpected(std::move(length).error());
+}
+
+Result<void> FileWriter::AskForLength(const Context& ctx) {
+  ASSIGN_OR_RETURN(const Attr attr, meta_.GetAttr(ctx, ino_));
+  SetLength(attr.length);
+  length_in_doubt_ = false;
   return {};
 }
 

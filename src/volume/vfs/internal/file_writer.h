@@ -63,6 +63,7 @@ class FileWriter {
   std::uint64_t length() const { return length_.load(); }
   // For what changes the file in the volume and may set its length: `change` runs when everything
   // written before is committed, while no writer gets in, and says how long the file is afterwards.
+  // If it fails the volume is asked, now or before the next append.
   Result<void> ChangeInVolume(const Context& ctx,
                               const std::function<Result<std::uint64_t>()>& change);
   // Moves with everything that this client does to the length of the file in the volume.
@@ -89,6 +90,8 @@ class FileWriter {
   Result<void> WritePiece(const Context& ctx, std::uint32_t index, std::uint32_t pos,
                           std::span<const std::byte> data);
   void SetLength(std::uint64_t length);
+  // What the volume says, when nothing is pending.
+  Result<void> AskForLength(const Context& ctx) REQUIRES(write_mutex_);
   // Takes what there is: later writes go to other slices.
   Slices Freeze();
   // For `changed_`, within the caller's time.
@@ -123,6 +126,7 @@ class FileWriter {
   // One writer at a time; taken before mutex_. Who holds it may flush: a flush waits for slices
   // that are being written to, and then there are none.
   Mutex write_mutex_;
+  bool length_in_doubt_ GUARDED_BY(write_mutex_) = false;
   mutable Mutex mutex_;
   CondVar changed_;  // a pending slice is no longer being written to, or a flush has ended
   Slices pending_ GUARDED_BY(mutex_);
