@@ -24,6 +24,7 @@ class Vfs::State {
         blocks_(blocks),
         log_(log),
         options_(options),
+        shares_(options.ahead_limit),
         flusher_(files_, log, options) {}
 
   Context Bounded(const Context& ctx) const {
@@ -54,7 +55,7 @@ class Vfs::State {
     const Ino ino = file->ino;
     auto open = std::make_shared<OpenHandle>(
         file, flags,
-        std::make_unique<FileReader>(meta_, blocks_, file->views, ino,
+        std::make_unique<FileReader>(meta_, blocks_, file->views, shares_, ino,
                                      ReadAheadOptions{.max_bytes = options_.max_readahead}));
     Entry entry{.ino = ino, .attr = attr};
     entry.attr.length = std::max(entry.attr.length, file->writer.length());
@@ -118,6 +119,7 @@ class Vfs::State {
   BlockStore& blocks_;
   const Logger& log_;
   const VfsOptions options_;
+  ReadAheadShares shares_;
   OpenFiles files_;
   BackgroundFlusher flusher_;
 };

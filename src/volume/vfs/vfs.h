@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -34,6 +35,9 @@ struct OpenedFile {
 
 struct VfsOptions {
   std::uint64_t max_readahead = 32ULL << 20;  // per handle
+  // For all handles together: how many bytes may be fetched ahead at the moment without pushing
+  // each other out of the caches before they are read. Empty: any number.
+  std::function<std::uint64_t()> ahead_limit = {};
   // Written data is committed when a file is closed or synced, and in the background when it has
   // been left alone for `flush_idle` or waits for `flush_age`.
   std::chrono::milliseconds flush_idle{1'000};

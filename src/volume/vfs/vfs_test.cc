@@ -248,6 +248,36 @@ TEST_F(VfsTest, EmptyingAnEmptyFileChangesItsTimes) {
   for (const Handle handle : {file.handle, cut->handle}) ASSERT_OK(vfs().Release(kCtx, handle));
 }
 
+TEST_F(VfsTest, WhatIsFetchedAheadIsReadBeforeItLeavesMemory) {
+  // Four times what the cache in memory holds, and nothing else keeps it.
+  constexpr std::size_t kBlocks = 512, kPiece = 2 * kBlock, kReaders = 2;
+  std::vector<OpenedFile> files;
+  const std::string piece(kPiece, 'x');
+  for (std::size_t i = 0; i < kReaders; ++i) {
+    files.push_back(MustCreate("big" + std::to_string(i)));
+    for (std::size_t at = 0; at < kBlocks * kBlock; at += kPiece)
+      ASSERT_OK(vfs().Write(kCtx, files[i].handle, at, AsBytes(piece)));
+    ASSERT_OK(vfs().Release(kCtx, files[i].handle));
+  }
+  Restart({});
+  const int before = objects_.calls(Op::kGet);
+  for (auto& file : files) {
+    auto opened = vfs().Open(kCtx, {}, file.entry.ino, {.read = true});
+    ASSERT_OK(opened);
+    file = *opened;
+  }
+  std::string out(kPiece, '?');
+  for (std::size_t at = 0; at < kBlocks * kBlock; at += kPiece) {
+    for (const auto& file : files) {
+      ASSERT_OK(vfs().Read(kCtx, file.handle, at, std::as_writable_bytes(std::span(out))));
+      ASSERT_EQ(out, piece);
+    }
+  }
+  for (const auto& file : files) ASSERT_OK(vfs().Release(kCtx, file.handle));
+  // A block that arrives while it is looked for may be fetched twice.
+  EXPECT_LE(objects_.calls(Op::kGet) - before, static_cast<int>(kReaders * kBlocks * 11 / 10));
+}
+
 // Random writes, truncations and reads, compared with a string.
 TEST_F(VfsTest, BehavesLikeAStringOfBytes) {
   const auto seed = std::random_device{}();

@@ -5,8 +5,16 @@
 #include "volume/cache/tiered_cache.h"
 #include "volume/object/open_store.h"
 #include "volume/object/prefix_store.h"
+#include "volume/vfs/internal/disk_watch.h"
 
 namespace paddleop::volume {
+namespace {
+
+std::uint64_t MemoryForBlocks(const VolumeOptions& options) {
+  return options.cache.memory_bytes.value_or(options.memory_cache_bytes);
+}
+
+}  // namespace
 
 Result<std::unique_ptr<object::ObjectStore>> OpenVolumeObjects(const Setting& setting,
                                                                MetricsRegistry& metrics,
@@ -48,7 +56,7 @@ Result<void> Volume::OpenObjects(const VolumeOptions& options, MetricsRegistry& 
 
 Result<void> Volume::OpenCaches(const Context& ctx, const VolumeOptions& options, const Logger& log,
                                 MetricsRegistry& metrics) {
-  const std::uint64_t memory = options.cache.memory_bytes.value_or(options.memory_cache_bytes);
+  const std::uint64_t memory = MemoryForBlocks(options);
   if (memory > 0) cache_ = MakeMemoryCache(memory);
   if (options.cache.directories.empty()) return {};
   DiskCacheOptions disk{.uuid = setting_.uuid,
@@ -60,6 +68,15 @@ Result<void> Volume::OpenCaches(const Context& ctx, const VolumeOptions& options
   ASSIGN_OR_RETURN(disk_cache_, DiskCache::Open(ctx, disk, log, metrics));
   cache_ = MakeTieredCache(std::move(cache_), *disk_cache_);
   return {};
+}
+
+std::function<std::uint64_t()> Volume::AheadLimit(std::uint64_t memory) {
+  // What was just read is there, too, and so is what others read and write.
+  const std::uint64_t in_memory = memory / 2;
+  if (!disk_cache_) return [in_memory] { return in_memory; };
+  return [in_memory, watch = std::make_shared<DiskWatch>(*disk_cache_)] {
+    return watch->Keeps() ? UINT64_MAX : in_memory;
+  };
 }
 
 Result<std::unique_ptr<Volume>> Volume::Open(const Context& ctx, const std::string& meta_url,
@@ -107,7 +124,9 @@ Result<std::unique_ptr<Volume>> Volume::Open(const Context& ctx, const std::stri
     if (!session)
       return std::unexpected(std::move(session).error().Wrap("register with the volume"));
   }
-  volume->vfs_ = std::make_unique<Vfs>(*volume->meta_, *volume->blocks_, log, options.vfs);
+  VfsOptions vfs = options.vfs;
+  if (!vfs.ahead_limit) vfs.ahead_limit = volume->AheadLimit(MemoryForBlocks(options));
+  volume->vfs_ = std::make_unique<Vfs>(*volume->meta_, *volume->blocks_, log, std::move(vfs));
   return volume;
 }
 

@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -76,6 +77,8 @@ class Volume {
   Result<void> OpenObjects(const VolumeOptions& options, MetricsRegistry& metrics);
   Result<void> OpenCaches(const Context& ctx, const VolumeOptions& options, const Logger& log,
                           MetricsRegistry& metrics);
+  // Of the Vfs, with so much memory for blocks.
+  std::function<std::uint64_t()> AheadLimit(std::uint64_t memory);
 
   Setting setting_;
   std::unique_ptr<object::RenewingStore> objects_;  // asks meta_ for new keys

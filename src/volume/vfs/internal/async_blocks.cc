@@ -8,6 +8,7 @@
 #include "base/backoff.h"
 #include "base/clock.h"
 #include "volume/cache/metrics.h"
+#include "volume/vfs/internal/disk_watch.h"
 #include "volume/vfs/metrics.h"
 
 namespace paddleop::volume {
@@ -382,15 +383,12 @@ bool AsyncBlocks::Keep(const BlockId& block, const Content& content) {
   return kept;
 }
 
-// A block may be refused because room is just being made; what counts is whether there will be any.
 void AsyncBlocks::LookAtDisk() {
   const auto now = Context::Clock::now();
   auto next = look_again_.load();
   if (now < next || !look_again_.compare_exchange_strong(next, now + std::chrono::seconds(1)))
     return;
-  keeps_ = std::ranges::any_of(disk_->Status(), [](const CacheDirectoryStatus& directory) {
-    return directory.usable && directory.admitting;
-  });
+  keeps_ = DiskWatch::KeepsNow(*disk_);
 }
 
 std::vector<BlockId> AsyncBlocks::Remember(Recent recent) {

@@ -8,9 +8,11 @@
 
 namespace paddleop::volume {
 
-FileReader::FileReader(MetaStore& meta, BlockStore& blocks, SliceViews& views, Ino ino,
-                       ReadAheadOptions options)
-    : meta_(meta), blocks_(blocks), views_(views), ino_(ino), options_(options) {}
+FileReader::FileReader(MetaStore& meta, BlockStore& blocks, SliceViews& views,
+                       ReadAheadShares& shares, Ino ino, ReadAheadOptions options)
+    : meta_(meta), blocks_(blocks), views_(views), shares_(shares), ino_(ino), options_(options) {}
+
+FileReader::~FileReader() { shares_.Leave(this); }
 
 Result<SliceViews::Records> FileReader::RecordsOf(const Context& ctx, std::uint32_t index) {
   if (auto known = views_.Find(index)) return known;
@@ -55,7 +57,8 @@ Result<void> FileReader::ReadChunk(const Context& ctx, std::uint32_t index, std:
   }
 }
 
-std::uint64_t FileReader::Window(std::uint64_t offset, std::uint64_t end) {
+std::uint64_t FileReader::Window(std::uint64_t offset, std::uint64_t end,
+                                 std::uint64_t file_length) {
   MutexLock lock(mutex_);
   const std::uint64_t block = blocks_.options().layout.block_size;
   // Parallel readers of one stream arrive a little out of order; that is still sequential.
@@ -66,7 +69,14 @@ std::uint64_t FileReader::Window(std::uint64_t offset, std::uint64_t end) {
     ahead_ = end;
     return 0;
   }
-  const std::uint64_t window = std::min(options_.max_bytes, std::max(block, sequential_ * 2));
+  if (end >= file_length) {
+    shares_.Leave(this);
+    return 0;
+  }
+  const std::uint64_t share = shares_.ShareOf(this);
+  if (share < block) return 0;  // blocks are fetched whole
+  const std::uint64_t window =
+      std::min({options_.max_bytes, share, std::max(block, sequential_ * 2)});
   const std::uint64_t target = end + window;
   // Ask again only when half of the last window is used up, in big steps.
   if (ahead_ > end && ahead_ - end > window / 2) return 0;
@@ -96,7 +106,7 @@ void FileReader::ReadAhead(const Context& ctx, std::uint64_t from, std::uint64_t
 Result<void> FileReader::Read(const Context& ctx, std::uint64_t offset, std::span<std::byte> out,
                               std::uint64_t file_length) {
   const std::uint64_t end = offset + out.size();
-  if (const std::uint64_t window = Window(offset, end); window > 0)
+  if (const std::uint64_t window = Window(offset, end, file_length); window > 0)
     ReadAhead(ctx, end, window, file_length);
   Result<void> result;
   ForEachChunk(offset, out.size(), [&](std::uint32_t index, std::uint32_t pos, std::uint32_t len) {

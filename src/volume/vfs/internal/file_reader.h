@@ -8,6 +8,7 @@
 #include "base/mutex.h"
 #include "volume/chunk/block_store.h"
 #include "volume/meta/meta_store.h"
+#include "volume/vfs/internal/read_ahead_shares.h"
 #include "volume/vfs/internal/slice_views.h"
 
 namespace paddleop::volume {
@@ -20,8 +21,12 @@ struct ReadAheadOptions {
 // so that two readers of one file do not disturb each other's read-ahead. Thread-safe.
 class FileReader {
  public:
-  FileReader(MetaStore& meta, BlockStore& blocks, SliceViews& views, Ino ino,
-             ReadAheadOptions options);
+  // All outlive this object.
+  FileReader(MetaStore& meta, BlockStore& blocks, SliceViews& views, ReadAheadShares& shares,
+             Ino ino, ReadAheadOptions options);
+  ~FileReader();
+  FileReader(const FileReader&) = delete;
+  FileReader& operator=(const FileReader&) = delete;
 
   // Fills `out` from `offset`; the caller has clipped the range to the file's length. Holes are
   // zeros.
@@ -33,13 +38,14 @@ class FileReader {
   Result<void> ReadChunk(const Context& ctx, std::uint32_t index, std::uint32_t pos,
                          std::span<std::byte> out);
   // How far ahead to fetch after a read of [offset, end).
-  std::uint64_t Window(std::uint64_t offset, std::uint64_t end);
+  std::uint64_t Window(std::uint64_t offset, std::uint64_t end, std::uint64_t file_length);
   void ReadAhead(const Context& ctx, std::uint64_t from, std::uint64_t bytes,
                  std::uint64_t file_length);
 
   MetaStore& meta_;
   BlockStore& blocks_;
   SliceViews& views_;
+  ReadAheadShares& shares_;
   const Ino ino_;
   const ReadAheadOptions options_;
 

@@ -138,7 +138,7 @@ struct Client {
   Client(const std::string& url, object::ObjectStore& objects, std::uint32_t block_size = kBlock)
       : log(LogLevel::kOff) {
     meta = std::make_unique<SwitchedMeta>(*OpenMetaStore(kCtx, url, {.log = &log}));
-    cache = MakeMemoryCache(8 << 20);
+    cache = MakeMemoryCache(kMemory);
     blocks = std::make_unique<BlockStore>(BlockStoreOptions{.layout = {.block_size = block_size},
                                                             .max_downloads = 4,
                                                             .max_uploads = 4,
@@ -151,13 +151,15 @@ struct Client {
         [this](const Context& ctx, SliceKey slice) { return blocks->DeleteSlice(ctx, slice); });
     ASSERT_OK(meta->OpenSession(
         kCtx, {.version = "1.3.1", .host_name = "test", .mount_point = "test", .process_id = 1}));
-    vfs = std::make_unique<Vfs>(*meta, *blocks, log, options);
+    if (!options.ahead_limit) options.ahead_limit = [] { return kMemory / 2; };
+    vfs = std::make_unique<Vfs>(*meta, *blocks, log, std::move(options));
   }
   ~Client() {
     vfs.reset();
     meta.reset();
   }
 
+  static constexpr std::uint64_t kMemory = 8 << 20;
   Logger log;
   std::unique_ptr<SwitchedMeta> meta;
   std::unique_ptr<CacheStore> cache;
