@@ -45,15 +45,24 @@ Result<BufferBudget::Lease> BufferBudget::Take(const Context& ctx, std::uint64_t
                                                bool holds_some) {
   const std::uint64_t wanted = std::min(bytes, total_);
   MutexLock lock(mutex_);
-  auto free = [&]() REQUIRES(mutex_) { return used_ + wanted <= total_; };
+  const std::uint64_t turn = next_turn_++;
+  if (!holds_some) waiting_.insert(turn);
+  auto free = [&]() REQUIRES(mutex_) {
+    return used_ + wanted <= total_ && (holds_some || *waiting_.begin() == turn);
+  };
   auto ready = [&]() REQUIRES(mutex_) { return free() || (holds_some && leaving_ == 0); };
   const bool came = ctx.has_deadline() ? freed_.wait_until(lock, ctx.stop(), ctx.deadline(), ready)
                                        : freed_.wait(lock, ctx.stop(), ready);
+  const bool got = free();
+  if (!holds_some) {
+    waiting_.erase(turn);
+    if (!waiting_.empty()) freed_.notify_all();  // it is the turn of the next
+  }
   if (!came) {
     RETURN_IF_ERROR(ctx.Check());
     return Fail(Code::kDeadline, "no buffer of {} bytes became free in time", bytes);
   }
-  if (!free()) return Lease();
+  if (!got) return Lease();
   used_ += wanted;
   return Lease(this, wanted);
 }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <set>
 
 #include "base/context.h"
 #include "base/mutex.h"
@@ -8,7 +9,9 @@
 namespace paddleop::volume {
 
 // Bounds the bytes of all buffers in flight. Callers take what they need before they allocate it
-// and wait while there is none; a request for more than the whole budget gets the whole.
+// and wait while there is none; a request for more than the whole budget gets the whole. They get
+// it in the order in which they came, so that many who need little do not keep those waiting who
+// need much. Who holds bytes already goes first: others may be waiting for those.
 //
 // Thread-safe.
 class BufferBudget {
@@ -56,6 +59,8 @@ class BufferBudget {
   CondVar freed_;
   std::uint64_t used_ GUARDED_BY(mutex_) = 0;
   std::uint64_t leaving_ GUARDED_BY(mutex_) = 0;  // of those used
+  std::uint64_t next_turn_ GUARDED_BY(mutex_) = 0;
+  std::set<std::uint64_t> waiting_ GUARDED_BY(mutex_);  // turns of those who hold nothing
 };
 
 }  // namespace paddleop::volume

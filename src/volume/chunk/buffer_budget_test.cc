@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <thread>
 
 #include "base/testing/matchers.h"
@@ -39,6 +40,54 @@ TEST(BufferBudget, ALeaseCanGrow) {
   EXPECT_CODE(budget.Extend(Context::Background().WithTimeout(1ms), lease, 40), Code::kDeadline);
   lease.Release();
   EXPECT_EQ(budget.used(), 0u);
+}
+
+TEST(BufferBudget, WhoComesLaterDoesNotTakeWhatOneWhoWaitsNeeds) {
+  BufferBudget budget(100);
+  const Context ctx = Context::Background().WithTimeout(10s);
+  BufferBudget::Lease mine, other;
+  ASSERT_OK(budget.Extend(ctx, mine, 20));
+  ASSERT_OK(budget.Extend(ctx, other, 50));
+  std::atomic<bool> came = false;
+  std::jthread large([&] {
+    EXPECT_OK(budget.Acquire(ctx, 60));
+    came = true;
+  });
+  // As soon as it waits, there is nothing for small ones, though bytes are free.
+  Result<BufferBudget::Lease> small;
+  do {
+    small = budget.Acquire(Context::Background().WithTimeout(1ms), 10);
+  } while (small && ctx.Check());
+  EXPECT_CODE(small, Code::kDeadline);
+  EXPECT_FALSE(came);
+  // But for who would wait with bytes in hand that somebody may be waiting for.
+  auto extended = budget.ExtendUnlessStuck(ctx, mine, 10);
+  ASSERT_OK(extended);
+  EXPECT_TRUE(*extended);
+  std::jthread behind([&] { EXPECT_OK(budget.Acquire(ctx, 10)); });
+  other.Release();
+  large.join();
+  behind.join();
+  EXPECT_EQ(budget.used(), 30u);
+}
+
+TEST(BufferBudget, WhoGivesUpWaitingHoldsUpNobody) {
+  BufferBudget budget(100);
+  const Context ctx = Context::Background().WithTimeout(10s);
+  BufferBudget::Lease mine;
+  ASSERT_OK(budget.Extend(ctx, mine, 50));
+  std::stop_source stop;
+  std::jthread large(
+      [&] { EXPECT_CODE(budget.Acquire(ctx.WithStop(stop.get_token()), 100), Code::kCancelled); });
+  Result<BufferBudget::Lease> small;
+  do {
+    small = budget.Acquire(Context::Background().WithTimeout(1ms), 10);
+  } while (small && ctx.Check());
+  std::jthread behind([&] { EXPECT_OK(budget.Acquire(ctx, 10)); });
+  stop.request_stop();
+  large.join();
+  behind.join();
+  EXPECT_EQ(budget.used(), 50u);
 }
 
 TEST(BufferBudget, NobodyWaitsWithBytesForThoseWhoDoTheSame) {
