@@ -76,12 +76,30 @@ bool NamesAnInode(Op op) {
   }
 }
 
+// The program has the file open, and whether it may was settled then. What is refused or not found
+// now is about where its bytes are.
+bool MovesData(Op op) {
+  switch (op) {
+    case Op::kRead:
+    case Op::kWrite:
+    case Op::kFlush:
+    case Op::kFsync:
+    case Op::kRelease:
+      return true;
+    default:
+      return false;
+  }
+}
+
 }  // namespace
 
 int ErrnoOf(Op op, const Status& status) {
-  if (status.code() == Code::kPermission) return EPERM;
+  if (status.code() == Code::kPermission) return MovesData(op) ? EIO : EPERM;
   if (status.code() == Code::kExpired) return ESTALE;
-  if (status.code() == Code::kNotFound && NamesAnInode(op)) return ESTALE;
+  if (status.code() == Code::kNotFound) {
+    if (NamesAnInode(op) || op == Op::kRead) return ESTALE;
+    if (MovesData(op)) return EIO;
+  }
   return ToErrno(status.code());
 }
 
