@@ -1,4 +1,4 @@
-// What a file's writer does when the metadata refuses a change, or its answer is lost.
+// What a file's writer tells the metadata, and does when that refuses or its answer is lost.
 #include <gtest/gtest.h>
 
 #include <thread>
@@ -76,6 +76,18 @@ TEST_F(VfsTest, AnAppendGoesToTheEndOfAFileWhoseCutWasNotAnswered) {
     EXPECT_EQ(ReadAll(vfs(), file.handle), "short");
     ASSERT_OK(vfs().SetAttr(kCtx, {}, file.entry.ino, {.length = 0}));
   }
+  ASSERT_OK(vfs().Release(kCtx, file.handle));
+}
+
+TEST_F(VfsTest, TheTimeOfTheLastWriteStays) {
+  Restart({.flush_idle = 60s, .flush_age = 60s});
+  const auto file = MustCreate("f");
+  ASSERT_OK(vfs().Write(kCtx, file.handle, 0, AsBytes("begun first")));
+  ASSERT_OK(vfs().Write(kCtx, file.handle, 1'000'000, AsBytes("begun second")));
+  const auto between = Timestamp::From(std::chrono::system_clock::now());
+  ASSERT_OK(vfs().Write(kCtx, file.handle, 0, AsBytes("written last")));
+  ASSERT_OK(vfs().Flush(kCtx, file.handle));
+  EXPECT_GE(vfs().GetAttr(kCtx, file.entry.ino)->mtime, between);
   ASSERT_OK(vfs().Release(kCtx, file.handle));
 }
 

@@ -31,7 +31,7 @@ struct FileWriter::Pending {
   const SteadyTime started;
   // The rest is guarded by FileWriter::mutex_.
   SteadyTime last_write = started;
-  Timestamp mtime;
+  Timestamp mtime;      // of the last write
   bool busy = false;    // a thread is writing into it
   bool frozen = false;  // a flush has taken it
   // Of whoever flushes: the commit may or may not have happened.
@@ -265,6 +265,8 @@ Result<void> FileWriter::StoreOne(const Context& ctx, Pending& pending, Wait wai
   {
     MutexLock lock(mutex_);
     if (abandoned_) return Fail(Code::kCancelled, "inode {} was closed meanwhile", ToInt(ino_));
+    // What was begun earlier may have been written to later, and is committed already.
+    committed_mtime_ = pending.mtime = std::max(committed_mtime_, pending.mtime);
   }
   return Commit(ctx, pending, keep);
 }

@@ -133,6 +133,7 @@ class FileWriter {
   bool flushing_ GUARDED_BY(mutex_) = false;
   bool abandoned_ GUARDED_BY(mutex_) = false;
   std::uint64_t version_ GUARDED_BY(mutex_) = 0;
+  Timestamp committed_mtime_ GUARDED_BY(mutex_);  // the latest so far
   std::uint64_t losses_ GUARDED_BY(mutex_) = 0;
   std::optional<Status> last_loss_ GUARDED_BY(mutex_);
 };
