@@ -10,7 +10,7 @@
 namespace paddleop::volume {
 
 // Recognises sequential readers of big files where there are no handles to remember them by: some
-// streams at a time, by inode. Thread-safe.
+// streams at a time, those read last. Thread-safe.
 class StreamTable {
  public:
   struct Ahead {
@@ -23,15 +23,17 @@ class StreamTable {
   // What to fetch ahead after a read of [offset, end), at most so much at the moment.
   Ahead Note(Ino ino, std::uint64_t offset, std::uint64_t end, std::uint64_t max_bytes) {
     MutexLock lock(mutex_);
-    Stream& stream = streams_[ToInt(ino) % streams_.size()];
+    Stream& stream = Find(ino);
+    const std::uint64_t used = ++clock_;
     // The kernel reads ahead in parallel, so requests come a little out of order.
     const bool goes_on =
         stream.ino == ino && offset <= stream.next + block_ && offset + block_ >= stream.next;
     if (!goes_on) {
-      stream = {.ino = ino, .next = end, .read = end - offset, .ahead = end};
+      stream = {.ino = ino, .next = end, .read = end - offset, .ahead = end, .used = used};
       // Whoever starts at the beginning is likely to go on.
       if (offset != 0) return {};
     }
+    stream.used = used;
     stream.next = std::max(stream.next, end);
     if (goes_on) stream.read += end - offset;
     if (max_bytes == 0) return {};
@@ -50,10 +52,19 @@ class StreamTable {
     std::uint64_t next = 0;   // end of what was read
     std::uint64_t read = 0;   // bytes read in sequence
     std::uint64_t ahead = 0;  // end of what was asked for
+    std::uint64_t used = 0;   // when it was last read
   };
+
+  // The file's stream, or the one that was not read for longest.
+  Stream& Find(Ino ino) REQUIRES(mutex_) {
+    const auto found = std::ranges::find(streams_, ino, &Stream::ino);
+    return found != streams_.end() ? *found
+                                   : *std::ranges::min_element(streams_, {}, &Stream::used);
+  }
 
   const std::uint64_t block_;
   Mutex mutex_;
+  std::uint64_t clock_ GUARDED_BY(mutex_) = 0;
   std::array<Stream, 61> streams_ GUARDED_BY(mutex_);
 };
 
