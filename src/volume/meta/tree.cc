@@ -102,6 +102,20 @@ std::vector<Slice> Tree::Slices(NodeIndex file, std::uint32_t index) const {
   }
 }
 
+bool Tree::SameRecords(NodeIndex file, const Tree& other, NodeIndex other_file) const {
+  const auto first = [](const Tree& tree, NodeIndex node) -> const Record* {
+    const std::uint32_t link = tree.type(node) == FileType::kFile ? tree.nodes_[node].link : kNone;
+    return link == kNone ? nullptr : &tree.slices_[link];
+  };
+  const Record* ours = first(*this, file);
+  const Record* theirs = first(other, other_file);
+  if (ours == nullptr || theirs == nullptr) return ours == theirs;
+  for (;; ++ours, ++theirs) {
+    if (!(*ours == *theirs)) return false;
+    if (ours->last != 0) return true;
+  }
+}
+
 std::optional<std::string_view> Tree::Target(NodeIndex link) const {
   const Node& node = nodes_[link];
   if (type(link) != FileType::kSymlink || node.link == kNone) return std::nullopt;

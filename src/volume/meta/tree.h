@@ -58,6 +58,9 @@ class Tree {
   // Records of a chunk in write order.
   std::vector<Slice> Slices(NodeIndex file, std::uint32_t index) const;
 
+  // True if a file of this tree and one of another have the same records in every chunk.
+  bool SameRecords(NodeIndex file, const Tree& other, NodeIndex other_file) const;
+
   // Where a symbolic link leads; nothing if it is none or if that was not loaded.
   std::optional<std::string_view> Target(NodeIndex link) const;
 
@@ -106,6 +109,8 @@ class Tree {
     std::uint32_t len;
     std::uint32_t index : 31;
     std::uint32_t last : 1;
+
+    bool operator==(const Record&) const = default;
   };
 #pragma pack(pop)
   struct PathRef {

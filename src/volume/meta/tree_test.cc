@@ -2,6 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <string>
+#include <utility>
+#include <vector>
+
 #include "base/testing/matchers.h"
 #include "volume/meta/internal/tree_builder.h"
 
@@ -108,6 +112,39 @@ TEST(Tree, ADirectoryGivenAgainHasItsNewNamesOnly) {
   EXPECT_EQ(tree->ino(tree->child(sub, 0).node), Ino{5});
   EXPECT_EQ(tree->ino(tree->Lookup(root, "moved")), Ino{3});
   EXPECT_EQ(tree->Target(tree->Lookup(root, "link")), "where/it/leads");
+}
+
+TEST(Tree, ComparesTheRecordsOfFiles) {
+  const Slice one{.pos = 0, .id = 1, .size = 9, .off = 0, .len = 9};
+  const Slice two{.pos = 0, .id = 2, .size = 9, .off = 0, .len = 9};
+  using Chunks = std::vector<std::pair<std::uint32_t, std::vector<Slice>>>;
+  // A tree with this file and one behind it.
+  const auto tree_of = [&](const Chunks& chunks) {
+    TreeBuilder builder(kRootIno, /*with_slices=*/true);
+    EXPECT_OK(builder.Node(kRootIno, Directory()));
+    for (const std::uint64_t ino : {2, 3}) {
+      EXPECT_OK(builder.Node(Ino{ino}, Attr{}));
+      EXPECT_OK(
+          builder.Entry(kRootIno, std::to_string(ino), {.ino = Ino{ino}, .type = FileType::kFile}));
+    }
+    for (const auto& [index, slices] : chunks) EXPECT_OK(builder.Chunk(Ino{2}, index, slices));
+    EXPECT_OK(builder.Chunk(Ino{3}, 0, std::span(&two, 1)));
+    return *std::move(builder).Build();
+  };
+  const std::vector<Chunks> all = {{},
+                                   {{0, {one}}},
+                                   {{0, {two}}},
+                                   {{1, {one}}},
+                                   {{0, {one, two}}},
+                                   {{0, {two, one}}},
+                                   {{0, {one}}, {1, {two}}},
+                                   {{0, {one}}, {(1U << 31) - 1, {two}}}};
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    for (std::size_t k = 0; k < all.size(); ++k) {
+      const Tree a = tree_of(all[i]), b = tree_of(all[k]);
+      EXPECT_EQ(a.SameRecords(a.Find(Ino{2}), b, b.Find(Ino{2})), i == k) << i << " and " << k;
+    }
+  }
 }
 
 TEST(Tree, NeedsItsRoot) {

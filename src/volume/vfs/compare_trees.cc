@@ -36,14 +36,6 @@ bool CompareNames(const Tree& before, NodeIndex old_dir, const Tree& after, Node
   return differs;
 }
 
-bool SameData(const Tree& before, NodeIndex a, const Tree& after, NodeIndex b) {
-  const std::uint64_t chunks = (after.length(b) + kChunkSize - 1) / kChunkSize;
-  for (std::uint32_t index = 0; index < chunks; ++index) {
-    if (before.Slices(a, index) != after.Slices(b, index)) return false;
-  }
-  return true;
-}
-
 // Directories of the old state that hold a name of something that has changed are settled.
 void SettleNames(const Tree& before, const std::vector<bool>& changed, ChangeListener& listener) {
   for (NodeIndex directory = 0; directory < before.node_count(); ++directory) {
@@ -73,7 +65,8 @@ RefreshDone CompareTrees(const Tree& before, const Tree& after, ChangeListener& 
     changed[a] = before.attr(a) != after.attr(b);
     if (before.type(a) == FileType::kDirectory && after.type(b) == FileType::kDirectory) {
       if (CompareNames(before, a, after, b, listener, done)) changed[a] = true;
-    } else if (!changed[a] && before.type(a) == FileType::kFile && !SameData(before, a, after, b)) {
+    } else if (!changed[a] && before.type(a) == FileType::kFile &&
+               !before.SameRecords(a, after, b)) {
       // A compaction changes where the bytes are, not what they are; but a write within the clock's
       // grain looks the same from here.
       changed[a] = true;

@@ -199,6 +199,19 @@ TEST_F(DataSetTest, ReplacedBlocksAreFoundThroughTheVolume) {
   EXPECT_CODE(Read(ino, 0, 100), Code::kExpired);
 }
 
+// Not as long as it would take to look at each of its chunks.
+TEST_F(DataSetTest, ARefreshPassesOverTheHolesOfAFile) {
+  const Ino ino = Write("sparse", "data");
+  ASSERT_OK(vfs_->SetAttr(kCtx, {}, ino, {.length = kMaxFileSize}));
+  Open();
+  Recorder seen;
+  Write("other", "data");
+  const auto begun = std::chrono::steady_clock::now();
+  ASSERT_OK(set_->Refresh(kCtx, seen));
+  EXPECT_LT(std::chrono::steady_clock::now() - begun, 20s);
+  EXPECT_FALSE(seen.inodes.contains(ToInt(ino)));
+}
+
 TEST_F(DataSetTest, RefreshTellsExactlyWhatChanged) {
   const Ino same = Write("same", "1"), changed = Write("changed", "1"), gone = Write("gone", "1");
   const Ino replaced = Write("replaced", "1");
