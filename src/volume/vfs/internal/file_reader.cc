@@ -7,6 +7,16 @@
 #include "volume/format/chunk_view.h"
 
 namespace paddleop::volume {
+namespace {
+
+// The pieces of a chunk that hold its bytes from `pos` on.
+std::span<const Slice> PiecesFrom(const std::vector<Slice>& view, std::uint32_t pos) {
+  const auto behind = std::ranges::upper_bound(view, pos, {}, &Slice::pos);
+  return std::span(view).subspan(
+      behind == view.begin() ? 0 : static_cast<std::size_t>(behind - view.begin()) - 1);
+}
+
+}  // namespace
 
 FileReader::FileReader(MetaStore& meta, BlockStore& blocks, SliceViews& views,
                        ReadAheadShares& shares, Ino ino, ReadAheadOptions options)
@@ -14,13 +24,13 @@ FileReader::FileReader(MetaStore& meta, BlockStore& blocks, SliceViews& views,
 
 FileReader::~FileReader() { shares_.Leave(this); }
 
-Result<SliceViews::Records> FileReader::RecordsOf(const Context& ctx, std::uint32_t index) {
+Result<SliceViews::View> FileReader::ViewOf(const Context& ctx, std::uint32_t index) {
   if (auto known = views_.Find(index)) return known;
   const std::uint64_t version = views_.Version();
-  ASSIGN_OR_RETURN(auto slices, meta_.ReadSlices(ctx, ino_, index));
-  auto records = std::make_shared<const std::vector<Slice>>(std::move(slices));
-  views_.Put(index, records, version);
-  return records;
+  ASSIGN_OR_RETURN(const auto slices, meta_.ReadSlices(ctx, ino_, index));
+  auto view = std::make_shared<const std::vector<Slice>>(BuildChunkView(slices, kChunkSize));
+  views_.Put(index, view, version);
+  return view;
 }
 
 Result<void> FileReader::ReadChunk(const Context& ctx, std::uint32_t index, std::uint32_t pos,
@@ -31,10 +41,10 @@ Result<void> FileReader::ReadChunk(const Context& ctx, std::uint32_t index, std:
                    .maximum = std::chrono::seconds(2),
                    .max_attempts = 6});
   for (;;) {
-    ASSIGN_OR_RETURN(auto records, RecordsOf(ctx, index));
-    const auto view = BuildChunkView(*records, pos + static_cast<std::uint32_t>(out.size()));
+    ASSIGN_OR_RETURN(const auto view, ViewOf(ctx, index));
     Result<void> result;
-    for (const Slice& piece : view) {
+    for (const Slice& piece : PiecesFrom(*view, pos)) {
+      if (piece.pos >= pos + out.size()) break;
       const std::uint64_t begin = std::max<std::uint64_t>(piece.pos, pos);
       const std::uint64_t end =
           std::min<std::uint64_t>(std::uint64_t{piece.pos} + piece.len, pos + out.size());
@@ -90,13 +100,15 @@ void FileReader::ReadAhead(const Context& ctx, std::uint64_t from, std::uint64_t
   if (from >= end) return;
   const std::uint32_t block_size = blocks_.options().layout.block_size;
   ForEachChunk(from, end - from, [&](std::uint32_t index, std::uint32_t pos, std::uint32_t len) {
-    auto records = RecordsOf(ctx, index);
-    if (!records) return;  // the read itself will meet the error
-    for (const Slice& piece : BuildChunkView(**records, pos + len)) {
-      if (piece.id == 0 || piece.len == 0 || std::uint64_t{piece.pos} + piece.len <= pos) continue;
-      const std::uint32_t skip = pos > piece.pos ? pos - piece.pos : 0;
-      const std::uint32_t first = (piece.off + skip) / block_size;
-      const std::uint32_t last = (piece.off + piece.len - 1) / block_size;
+    const auto view = ViewOf(ctx, index);
+    if (!view) return;  // the read itself will meet the error
+    for (const Slice& piece : PiecesFrom(**view, pos)) {
+      if (piece.pos >= pos + len) break;
+      if (piece.id == 0) continue;
+      const std::uint32_t begin = std::max(piece.pos, pos);
+      const std::uint32_t end_of_piece = std::min(piece.pos + piece.len, pos + len);
+      const std::uint32_t first = (piece.off + (begin - piece.pos)) / block_size;
+      const std::uint32_t last = (piece.off + (end_of_piece - 1 - piece.pos)) / block_size;
       for (std::uint32_t i = first; i <= last; ++i)
         blocks_.Prefetch(blocks_.BlockOf({piece.id, piece.size}, i));
     }

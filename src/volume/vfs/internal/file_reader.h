@@ -34,7 +34,7 @@ class FileReader {
                     std::uint64_t file_length);
 
  private:
-  Result<SliceViews::Records> RecordsOf(const Context& ctx, std::uint32_t index);
+  Result<SliceViews::View> ViewOf(const Context& ctx, std::uint32_t index);
   Result<void> ReadChunk(const Context& ctx, std::uint32_t index, std::uint32_t pos,
                          std::span<std::byte> out);
   // How far ahead to fetch after a read of [offset, end).
