@@ -301,6 +301,64 @@ TEST_F(MetaRedisTest, TheSameNameIsMadeOnce) {
   EXPECT_EQ(root->nlink, 22u);
 }
 
+// All of it goes to one directory of the trash, which nobody has to see unchanged for that.
+TEST_F(MetaRedisTest, RemovalsInDifferentDirectoriesDoNotVoidEachOther) {
+  constexpr int kRounds = 20;
+  struct Client {
+    std::unique_ptr<MetaStore> store;
+    Ino dir;
+  };
+  std::vector<Client> clients;
+  for (int i = 0; i < 4; ++i) {
+    auto dir = store_->Mkdir(ctx_, root_, kRootIno, std::to_string(i), 0755);
+    ASSERT_OK(dir);
+    clients.push_back({.store = OpenLoaded(), .dir = dir->ino});
+  }
+  const auto make = [&](const Client& client, std::string name) {
+    NewFile file = FileOf(std::move(name), {}, 0);
+    file.parent = client.dir;
+    const NewFile files[] = {std::move(file)};
+    EXPECT_OK(client.store->CommitFiles(ctx_, files, {.replace = true})[0]);
+  };
+  // Everything that throws something away.
+  const auto remove = [&](const Client& client) {
+    MetaStore& store = *client.store;
+    make(client, "a");
+    make(client, "a");
+    EXPECT_OK(store.Unlink(ctx_, root_, client.dir, "a"));
+    make(client, "b");
+    make(client, "c");
+    EXPECT_OK(store.Rename(ctx_, root_, client.dir, "b", client.dir, "c", RenameMode::kReplace));
+    const std::string names[] = {"c"};
+    EXPECT_EQ(store.UnlinkMany(ctx_, root_, client.dir, names, false).value_or(0), 1u);
+    EXPECT_OK(store.Mkdir(ctx_, root_, client.dir, "d", 0755));
+    EXPECT_OK(store.Rmdir(ctx_, root_, client.dir, "d"));
+  };
+  const auto transactions = [&]() -> long {
+    const std::string stats = Raw({"INFO", "commandstats"});
+    constexpr std::string_view kCalls = "cmdstat_exec:calls=";
+    const auto at = stats.find(kCalls);
+    return at == std::string::npos ? 0 : std::stol(stats.substr(at + kCalls.size()));
+  };
+
+  for (const Client& client : clients) remove(client);  // the hour is made, and what is counted
+  ASSERT_EQ(Raw({"CONFIG", "RESETSTAT"}), "OK");
+  remove(clients[0]);
+  const long alone = transactions();
+  ASSERT_GT(alone, 0);
+  ASSERT_EQ(Raw({"CONFIG", "RESETSTAT"}), "OK");
+  {
+    std::vector<std::jthread> threads;
+    for (const Client& client : clients) {
+      threads.emplace_back([&] {
+        for (int i = 0; i < kRounds; ++i) remove(client);
+      });
+    }
+  }
+  const long needed = alone * kRounds * static_cast<long>(clients.size());
+  EXPECT_LT(transactions() - needed, 10) << "of " << needed << " (a new hour costs a few)";
+}
+
 TEST_F(MetaRedisTest, ListsLargeDirectories) {
   constexpr int kFiles = 9000;  // more than are listed in the order of names
   std::vector<NewFile> files;

@@ -114,6 +114,8 @@ Result<void> EngineMetaStore::CommitBatch(const Context& ctx, std::span<const Ne
       if (added) names.Attr(files[i].parent, &dir->second);
       names.Edge(files[i].parent, files[i].name, &edges[i]);
     }
+    std::optional<Attr> trash_attr;
+    if (trash != kNoIno) names.Attr(trash, &trash_attr);
     RETURN_IF_ERROR(txn.Read(names));
 
     std::vector<Removal> replaced(files.size());
@@ -133,8 +135,6 @@ Result<void> EngineMetaStore::CommitBatch(const Context& ctx, std::span<const Ne
       details.Edge(trash, trash_names[i], &twins[i]);
     }
     if (!details.empty()) {
-      std::optional<Attr> trash_attr;
-      if (trash != kNoIno) details.Attr(trash, &trash_attr);
       RETURN_IF_ERROR(txn.Read(details));
       RETURN_IF_ERROR(CheckTrashDirectory(trash, trash_attr));
     }

@@ -34,6 +34,8 @@ Result<void> ReadState(MetaTxn& txn, Ino trash, RenameState& s) {
       .Edge(s.old_parent, s.old_name, &s.from)
       .Edge(s.new_parent, s.new_name, &s.to);
   if (!s.one_directory()) first.Attr(s.new_parent, &s.new_dir);
+  std::optional<Attr> trash_attr;
+  if (trash != kNoIno) first.Attr(trash, &trash_attr);
   RETURN_IF_ERROR(txn.Read(first));
   if (!s.old_dir) return NoInode(s.old_parent);
   if (!s.one_directory() && !s.new_dir) return NoInode(s.new_parent);
@@ -45,14 +47,13 @@ Result<void> ReadState(MetaTxn& txn, Ino trash, RenameState& s) {
   ReadSet second;
   second.Attr(s.from->ino, &s.from_attr);
   std::optional<Edge> twin;
-  std::optional<Attr> trash_attr;
   std::string trash_name;
   if (s.to) {
     second.Attr(s.to->ino, &s.to_attr);
     if (s.to->type == FileType::kDirectory) second.HasChildren(s.to->ino, &s.to_has_children);
     if (trash != kNoIno) {
       trash_name = TrashEntryName(s.new_parent, s.to->ino, s.new_name);
-      second.Edge(trash, trash_name, &twin).Attr(trash, &trash_attr);
+      second.Edge(trash, trash_name, &twin);
     }
   }
   RETURN_IF_ERROR(txn.Read(second));

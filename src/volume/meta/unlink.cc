@@ -112,7 +112,11 @@ Result<void> EngineMetaStore::Unlink(const Context& ctx, const Caller& caller, I
     const Timestamp now = Now();
     std::optional<Attr> dir;
     std::optional<Edge> edge;
-    RETURN_IF_ERROR(txn.Read(ReadSet().Attr(parent, &dir).Edge(parent, name, &edge)));
+    std::optional<Attr> trash_attr;
+    ReadSet entry;
+    entry.Attr(parent, &dir).Edge(parent, name, &edge);
+    if (trash != kNoIno) entry.Attr(trash, &trash_attr);
+    RETURN_IF_ERROR(txn.Read(entry));
     if (!dir) return NoInode(parent);
     if (dir->type != FileType::kDirectory) {
       return Fail(Code::kNotDirectory, "inode {} is no directory", ToInt(parent));
@@ -123,11 +127,10 @@ Result<void> EngineMetaStore::Unlink(const Context& ctx, const Caller& caller, I
     }
     Removal removal{.parent = parent, .name = name, .edge = *edge, .attr = {}, .trash = trash};
     std::optional<Edge> twin;
-    std::optional<Attr> trash_attr;
     const std::string trash_name = TrashEntryName(parent, edge->ino, name);
     ReadSet reads;
     reads.Attr(edge->ino, &removal.attr);
-    if (trash != kNoIno) reads.Edge(trash, trash_name, &twin).Attr(trash, &trash_attr);
+    if (trash != kNoIno) reads.Edge(trash, trash_name, &twin);
     RETURN_IF_ERROR(txn.Read(reads));
     RETURN_IF_ERROR(CheckTrashDirectory(trash, trash_attr));
     removal.in_trash_already = twin.has_value();
@@ -159,7 +162,11 @@ Result<void> EngineMetaStore::RemoveEmpty(const Context& ctx, const Caller& call
     const Timestamp now = Now();
     std::optional<Attr> dir;
     std::optional<Edge> edge;
-    RETURN_IF_ERROR(txn.Read(ReadSet().Attr(parent, &dir).Edge(parent, name, &edge)));
+    std::optional<Attr> trash_attr;
+    ReadSet entry;
+    entry.Attr(parent, &dir).Edge(parent, name, &edge);
+    if (trash != kNoIno) entry.Attr(trash, &trash_attr);
+    RETURN_IF_ERROR(txn.Read(entry));
     if (!dir) return NoInode(parent);
     if (dir->type != FileType::kDirectory) {
       return Fail(Code::kNotDirectory, "inode {} is no directory", ToInt(parent));
@@ -170,11 +177,8 @@ Result<void> EngineMetaStore::RemoveEmpty(const Context& ctx, const Caller& call
     }
     Removal removal{.parent = parent, .name = name, .edge = *edge, .attr = {}, .trash = trash};
     bool has_children = false;
-    std::optional<Attr> trash_attr;
-    ReadSet reads;
-    reads.Attr(edge->ino, &removal.attr).HasChildren(edge->ino, &has_children);
-    if (trash != kNoIno) reads.Attr(trash, &trash_attr);
-    RETURN_IF_ERROR(txn.Read(reads));
+    RETURN_IF_ERROR(
+        txn.Read(ReadSet().Attr(edge->ino, &removal.attr).HasChildren(edge->ino, &has_children)));
     RETURN_IF_ERROR(CheckTrashDirectory(trash, trash_attr));
     if (has_children) return Fail(Code::kNotEmpty, "directory '{}' is not empty", name);
     RETURN_IF_ERROR(CheckRemovable(caller, *dir, removal.attr));
@@ -202,8 +206,10 @@ Result<std::uint64_t> EngineMetaStore::UnlinkMany(const Context& ctx, const Call
     const Timestamp now = Now();
     std::optional<Attr> dir;
     std::vector<std::optional<Edge>> edges(names.size());
+    std::optional<Attr> trash_attr;
     ReadSet entries;
     entries.Attr(parent, &dir);
+    if (trash != kNoIno) entries.Attr(trash, &trash_attr);
     for (std::size_t i = 0; i < names.size(); ++i) entries.Edge(parent, names[i], &edges[i]);
     RETURN_IF_ERROR(txn.Read(entries));
     if (!dir) return NoInode(parent);
@@ -211,9 +217,7 @@ Result<std::uint64_t> EngineMetaStore::UnlinkMany(const Context& ctx, const Call
     std::vector<Removal> removals(names.size());
     std::vector<std::optional<Edge>> twins(names.size());
     std::vector<std::string> trash_names(names.size());
-    std::optional<Attr> trash_attr;
     ReadSet details;
-    if (trash != kNoIno) details.Attr(trash, &trash_attr);
     for (std::size_t i = 0; i < names.size(); ++i) {
       if (!edges[i] || edges[i]->type == FileType::kDirectory) continue;
       removals[i] = {

@@ -187,8 +187,9 @@ class EngineMetaStore final : public MetaStore {
   Result<Ino> TrashFor(const Context& ctx, Ino parent, bool skip_trash);
   Result<Ino> MakeTrashDirectory(const Context& ctx, const std::string& hour);
   // Runs `body` with the directory that TrashFor() tells. Somebody may have removed that since it
-  // was last seen: `body` reads its attributes and gives them to CheckTrashDirectory, whose error
-  // makes it run again with another.
+  // was last seen: `body` reads its attributes, with its first set and so apart from the entries of
+  // the directory (ReadPlan::WatchKeys says why), and gives them to CheckTrashDirectory, whose
+  // error makes it run again with another.
   using TrashBody = std::function<Result<void>(MetaTxn& txn, Changes& changes, Ino trash)>;
   Result<void> RunWithTrash(const Context& ctx, Ino parent, bool skip_trash, const TrashBody& body);
 

@@ -22,8 +22,9 @@ class ReadPlan {
 
   const redis::Commands& commands() const { return commands_; }
   // What must not change between the reads and the commit (section "transactions" of the layout).
-  // The listing of a trash directory is among them only if its attributes are read too: those who
-  // only look whether a name is taken there would otherwise void each other's transactions.
+  // The listing of a trash directory is among them only if its attributes are in the same set:
+  // those who only look whether a name is taken there would otherwise void each other's
+  // transactions. Who throws something away reads the attributes with an earlier set.
   std::vector<std::string> WatchKeys(const RedisKeys& keys) const;
   // Fills the targets from the replies to commands().
   Result<void> Answer(std::string_view address, std::span<const redis::Reply> replies) const;
