@@ -147,6 +147,8 @@ std::int64_t Database::Changes() const { return sqlite3_changes64(handle_); }
 
 std::int64_t Database::TotalChanges() const { return sqlite3_total_changes64(handle_); }
 
+bool Database::InTransaction() const { return sqlite3_get_autocommit(handle_) == 0; }
+
 Status Database::LastError(std::string_view what) const {
   const int code = sqlite3_extended_errcode(handle_);
   return Status(CodeOf(code),

@@ -68,6 +68,8 @@ class Database {
   std::int64_t Changes() const;
   // Rows changed since the connection was opened.
   std::int64_t TotalChanges() const;
+  // False also after an error that made SQLite end the transaction by itself.
+  bool InTransaction() const;
   // The error of the last call on this connection.
   Status LastError(std::string_view what) const;
 

@@ -149,8 +149,10 @@ Result<void> SqliteEngine::CommitTogether(const Context& ctx, std::span<Waiting*
       continue;
     }
     waiting->result = std::unexpected(std::move(done).error());
-    // What a failed job has written goes only with everything else: the others start again.
-    if (writer_->TotalChanges() != changes_before) {
+    // What a failed job has written goes only with everything else: the others start again. So they
+    // do if SQLite has taken everything back by itself, as it does after some errors: what follows
+    // would be committed statement by statement.
+    if (writer_->TotalChanges() != changes_before || !writer_->InTransaction()) {
       broken = true;
       break;
     }

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <thread>
 
 #include "base/posix.h"
@@ -69,6 +70,55 @@ TEST_F(SqliteEngineTest, AFailedTransactionLeavesOthersAlone) {
       std::optional<Attr> attr;
       ASSERT_OK(engine.ReadOnce(ctx_, ReadSet().Attr(Ino{100 + t * 100 + i}, &attr)));
       EXPECT_EQ(attr.has_value(), i % 4 == 0 || i % 4 == 3) << t << " " << i;
+    }
+  }
+}
+
+// After some errors (I/O, a full disk) SQLite takes back the whole transaction by itself, here by
+// means of a trigger.
+TEST_F(SqliteEngineTest, AnErrorThatEndsTheTransactionLeavesOthersAlone) {
+  SqliteEngine engine(path(), false);
+  ASSERT_OK(engine.StoreSetting(ctx_, "{}", /*new_volume=*/true, {}));
+  {
+    auto database = Database::Open(path(), Database::Mode::kReadWrite);
+    ASSERT_OK(database);
+    ASSERT_OK(
+        (*database)->Execute("CREATE TRIGGER failing BEFORE INSERT ON jfs_xattr "
+                             "BEGIN SELECT RAISE(ROLLBACK, 'on purpose'); END"));
+  }
+  constexpr std::uint64_t kWaiting = 6;
+  for (std::uint64_t round = 0; round < 20; ++round) {
+    // While the first commits, the others queue, and so they are committed together.
+    std::atomic<bool> committing = false;
+    std::atomic<std::uint64_t> queueing = 0;
+    const auto insert = [&](std::uint64_t i) {
+      EXPECT_OK(engine.WithTxn(ctx_, [&](MetaTxn& txn) -> Result<void> {
+        txn.InsertNode(Ino{100 + round * 10 + i}, Attr{});
+        committing = true;
+        while (queueing < kWaiting) std::this_thread::yield();
+        return {};
+      }));
+    };
+    std::vector<std::jthread> threads;
+    threads.emplace_back([&] { insert(kWaiting); });
+    for (std::uint64_t i = 0; i < kWaiting; ++i) {
+      threads.emplace_back([&, i] {
+        while (!committing) std::this_thread::yield();
+        ++queueing;
+        if (i % 3 != 1) return insert(i);
+        EXPECT_CODE(engine.WithTxn(ctx_,
+                                   [&](MetaTxn& txn) -> Result<void> {
+                                     txn.PutXattr(Ino{1}, "name", "value");
+                                     return {};
+                                   }),
+                    Code::kCorrupt);
+      });
+    }
+    threads.clear();
+    for (std::uint64_t i = 0; i <= kWaiting; ++i) {
+      std::optional<Attr> attr;
+      ASSERT_OK(engine.ReadOnce(ctx_, ReadSet().Attr(Ino{100 + round * 10 + i}, &attr)));
+      EXPECT_EQ(attr.has_value(), i % 3 != 1) << round << " " << i;
     }
   }
 }
