@@ -44,7 +44,11 @@ constexpr std::array kKnown = std::to_array<Known>({
     {"ERR unknown subcommand", Code::kNotSupported, false, "a newer server is needed"},
 });
 
+// An EXEC that is refused itself, not for a command before it, has the reason behind this.
+constexpr std::string_view kExecRefused = "EXECABORT Transaction discarded because of: ";
+
 const Known* Find(std::string_view text) {
+  if (text.starts_with(kExecRefused)) text.remove_prefix(kExecRefused.size());
   for (const Known& known : kKnown) {
     if (text.starts_with(known.prefix)) return &known;
   }

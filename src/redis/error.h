@@ -15,6 +15,7 @@ namespace paddleop::redis {
 // kNotSupported a Redis Cluster (MOVED, ASK, CROSSSLOT, CLUSTERDOWN), an unknown command
 // kNotFound     NOSCRIPT
 // kInvalid      everything else: the command itself is wrong
+// An EXEC that is refused for such a reason has that code.
 // The message names `address` and says what to do where that is known.
 Status StatusOfError(std::string_view address, std::string_view text);
 

@@ -6,6 +6,7 @@
 namespace paddleop::redis {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 TEST(ErrorTest, MapsRepliesToWhatACallerCanDo) {
@@ -26,6 +27,11 @@ TEST(ErrorTest, MapsRepliesToWhatACallerCanDo) {
       {"NOSCRIPT No matching script.", Code::kNotFound},
       {"WRONGTYPE Operation against a key", Code::kInvalid},
       {"BUSYKEY Target key name already exists.", Code::kInvalid},
+      {"EXECABORT Transaction discarded because of: MISCONF Redis is configured to save RDB "
+       "snapshots",
+       Code::kUnavailable},
+      {"EXECABORT Transaction discarded because of: OOM command not allowed", Code::kNoSpace},
+      {"EXECABORT Transaction discarded because of previous errors.", Code::kInvalid},
       {"", Code::kInvalid},
   };
   for (const auto& [text, code] : cases) {
@@ -38,6 +44,9 @@ TEST(ErrorTest, MapsRepliesToWhatACallerCanDo) {
 
 TEST(ErrorTest, SaysWhatToDo) {
   EXPECT_THAT(StatusOfError("h:1", "MOVED 1 h:2").message(), HasSubstr("not supported yet"));
+  EXPECT_THAT(
+      StatusOfError("h:1", "EXECABORT Transaction discarded because of: MISCONF x").message(),
+      AllOf(HasSubstr("EXECABORT"), HasSubstr("cannot save its data")));
   EXPECT_THAT(StatusOfError("h:1", "NOAUTH x").message(), HasSubstr("password"));
 }
 
@@ -48,6 +57,7 @@ TEST(ErrorTest, CutsLongTexts) {
 TEST(ErrorTest, KnowsWhenAnotherConnectionMayHelp) {
   EXPECT_TRUE(AsksForAnotherConnection("READONLY x"));
   EXPECT_TRUE(AsksForAnotherConnection("ERR max number of clients reached"));
+  EXPECT_TRUE(AsksForAnotherConnection("EXECABORT Transaction discarded because of: READONLY x"));
   EXPECT_FALSE(AsksForAnotherConnection("WRONGTYPE x"));
   EXPECT_FALSE(AsksForAnotherConnection("OOM x"));
 }
