@@ -359,6 +359,42 @@ TEST_F(MetaRedisTest, RemovalsInDifferentDirectoriesDoNotVoidEachOther) {
   EXPECT_LT(transactions() - needed, 10) << "of " << needed << " (a new hour costs a few)";
 }
 
+// A name and its inode are read one after the other: both may go in between.
+TEST_F(MetaRedisTest, WhatIsRemovedWhileItIsRenamedIsNotFound) {
+  ASSERT_OK(store_->Mknod(ctx_, root_, kRootIno, "moved", FileType::kFile, 0644, 0));
+  const auto other = OpenLoaded();
+  const auto done_or = [](Code code, const auto& result) {
+    return result.has_value() || result.error().code() == code;
+  };
+  std::jthread remover([&](const std::stop_token& stop) {
+    while (!stop.stop_requested()) {
+      const auto made = other->Mknod(ctx_, root_, kRootIno, "goes", FileType::kFile, 0644, 0);
+      EXPECT_TRUE(done_or(Code::kAlreadyExists, made));  // after an exchange
+      const auto gone = other->Unlink(ctx_, root_, kRootIno, "goes", /*skip_trash=*/true);
+      EXPECT_TRUE(done_or(Code::kNotFound, gone));
+    }
+  });
+  for (int i = 0; i < 200; ++i) {
+    const auto moved =
+        store_->Rename(ctx_, root_, kRootIno, "goes", kRootIno, "moved", RenameMode::kReplace);
+    ASSERT_TRUE(done_or(Code::kNotFound, moved)) << moved.error().message();
+    const auto exchanged =
+        store_->Rename(ctx_, root_, kRootIno, "moved", kRootIno, "goes", RenameMode::kExchange);
+    ASSERT_TRUE(done_or(Code::kNotFound, exchanged)) << exchanged.error().message();
+  }
+}
+
+TEST_F(MetaRedisTest, ANameThatPointsToNoInodeCannotBeRenamed) {
+  ASSERT_EQ(Raw({"HSET", "d1", "a", EncodeEdge({.ino = Ino{77}, .type = FileType::kFile})}), "1");
+  ASSERT_OK(store_->Mknod(ctx_, root_, kRootIno, "b", FileType::kFile, 0644, 0));
+  const auto rename = [&](const char* from, const char* to, RenameMode mode) {
+    return store_->Rename(ctx_, root_, kRootIno, from, kRootIno, to, mode);
+  };
+  EXPECT_CODE(rename("a", "c", RenameMode::kReplace), Code::kCorrupt);
+  EXPECT_CODE(rename("b", "a", RenameMode::kExchange), Code::kCorrupt);
+  EXPECT_OK(rename("b", "a", RenameMode::kReplace));
+}
+
 TEST_F(MetaRedisTest, ListsLargeDirectories) {
   constexpr int kFiles = 9000;  // more than are listed in the order of names
   std::vector<NewFile> files;

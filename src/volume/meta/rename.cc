@@ -28,7 +28,7 @@ struct RenameState {
   Attr& target_dir() { return one_directory() ? *old_dir : *new_dir; }
 };
 
-Result<void> ReadState(MetaTxn& txn, Ino trash, RenameState& s) {
+Result<void> ReadNamesAndNodes(MetaTxn& txn, Ino trash, RenameState& s) {
   ReadSet first;
   first.Attr(s.old_parent, &s.old_dir)
       .Edge(s.old_parent, s.old_name, &s.from)
@@ -59,8 +59,23 @@ Result<void> ReadState(MetaTxn& txn, Ino trash, RenameState& s) {
   RETURN_IF_ERROR(txn.Read(second));
   if (s.to) RETURN_IF_ERROR(CheckTrashDirectory(trash, trash_attr));
   s.twin_in_trash = twin.has_value();
-  if (!s.from_attr) return Fail(Code::kCorrupt, "'{}' points to no inode", s.old_name);
   return {};
+}
+
+// Names are read before the inodes they lead to, and not every engine keeps others from removing
+// both in between. A volume is damaged only if a name without an inode stays.
+Result<void> ReadState(MetaTxn& txn, Ino trash, RenameState& s) {
+  for (;;) {
+    RETURN_IF_ERROR(ReadNamesAndNodes(txn, trash, s));
+    if (s.from_attr && (!s.to || s.to_attr)) return {};
+    std::optional<Edge> from;
+    std::optional<Edge> to;
+    RETURN_IF_ERROR(txn.Read(
+        ReadSet().Edge(s.old_parent, s.old_name, &from).Edge(s.new_parent, s.new_name, &to)));
+    if (from != s.from || to != s.to) continue;
+    if (!s.from_attr) return Fail(Code::kCorrupt, "'{}' points to no inode", s.old_name);
+    return {};
+  }
 }
 
 Result<void> CheckMayMove(const Caller& caller, const Attr& dir, const Attr& child) {
