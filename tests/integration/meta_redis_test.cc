@@ -4,9 +4,13 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <functional>
+#include <optional>
 #include <set>
 #include <thread>
+#include <utility>
 
+#include "base/clock.h"
 #include "base/crypto.h"
 #include "base/testing/matchers.h"
 #include "redis/connection.h"
@@ -30,6 +34,21 @@ Setting TestSetting() {
   setting.bucket = "/nowhere/";
   return setting;
 }
+
+// Runs `hook` once, when somebody asks for the time after it was set.
+class HookedClock final : public Clock {
+ public:
+  std::chrono::steady_clock::time_point Now() const override { return Clock::System().Now(); }
+  std::chrono::system_clock::time_point WallNow() const override {
+    if (hook) std::exchange(hook, nullptr)();
+    return Clock::System().WallNow();
+  }
+  bool SleepFor(const Context& ctx, Duration duration) override {
+    return Clock::System().SleepFor(ctx, duration);
+  }
+
+  mutable std::function<void()> hook;
+};
 
 class MetaRedisTest : public ::testing::Test {
  protected:
@@ -382,6 +401,30 @@ TEST_F(MetaRedisTest, WhatIsRemovedWhileItIsRenamedIsNotFound) {
         store_->Rename(ctx_, root_, kRootIno, "moved", kRootIno, "goes", RenameMode::kExchange);
     ASSERT_TRUE(done_or(Code::kNotFound, exchanged)) << exchanged.error().message();
   }
+}
+
+// Whether anything is replaced, and so whether the trash is needed, is asked before the
+// transaction.
+TEST_F(MetaRedisTest, WhatAppearsUnderTheNewNameGoesToTheTrash) {
+  HookedClock clock;
+  const auto store = OpenLoaded({.clock = &clock});
+  ASSERT_OK(store_->Mknod(ctx_, root_, kRootIno, "from", FileType::kFile, 0644, 0));
+  std::optional<Entry> appeared;
+  // The transaction begins with the time, and there is no trash that would need it before.
+  clock.hook = [&] {
+    auto made = store_->Mknod(ctx_, root_, kRootIno, "to", FileType::kFile, 0644, 0);
+    ASSERT_OK(made);
+    appeared = *made;
+  };
+  ASSERT_OK(store->Rename(ctx_, root_, kRootIno, "from", kRootIno, "to", RenameMode::kReplace));
+  ASSERT_TRUE(appeared.has_value());
+  const Ino hour{ToInt(kTrashIno) + 1};
+  EXPECT_THAT(List(*store_, kRootIno, 10, false), ElementsAre("to"));
+  EXPECT_THAT(List(*store_, hour, 10, false),
+              ElementsAre(TrashEntryName(kRootIno, appeared->ino, "to")));
+  auto kept = store_->GetAttr(ctx_, appeared->ino);
+  ASSERT_OK(kept);
+  EXPECT_EQ(kept->parent, hour);
 }
 
 TEST_F(MetaRedisTest, ANameThatPointsToNoInodeCannotBeRenamed) {

@@ -160,10 +160,12 @@ Result<Entry> EngineMetaStore::Rename(const Context& ctx, const Caller& caller, 
     ASSIGN_OR_RETURN(const auto target, engine_->FindEntry(ctx, new_parent, new_name));
     replaces = target.has_value();
   }
+  bool appeared = false;  // after that
   Entry moved;
   bool moved_directory = false;
   const auto body = [&](MetaTxn& txn, Changes& changes, Ino trash) -> Result<void> {
     const Timestamp now = Now();
+    appeared = false;
     RenameState s{.old_parent = old_parent,
                   .old_name = old_name,
                   .new_parent = new_parent,
@@ -218,6 +220,10 @@ Result<Entry> EngineMetaStore::Rename(const Context& ctx, const Caller& caller, 
 
     if (s.to) {
       RETURN_IF_ERROR(CheckTypes(s));
+      if (!replaces && trash_days() > 0) {
+        appeared = true;
+        return Fail(Code::kConflict, "'{}' has appeared meanwhile", new_name);
+      }
       const Removal removal{.parent = new_parent,
                             .name = new_name,
                             .edge = *s.to,
@@ -246,7 +252,12 @@ Result<Entry> EngineMetaStore::Rename(const Context& ctx, const Caller& caller, 
     if (moved.attr.parent != kNoIno) moved.attr.parent = new_parent;
     return {};
   };
-  RETURN_IF_ERROR(RunWithTrash(ctx, new_parent, /*skip_trash=*/!replaces, body));
+  auto done = RunWithTrash(ctx, new_parent, /*skip_trash=*/!replaces, body);
+  if (!done && appeared) {
+    replaces = true;
+    done = RunWithTrash(ctx, new_parent, /*skip_trash=*/false, body);
+  }
+  if (!done) return std::unexpected(std::move(done).error());
   if (moved_directory) quotas_.ForgetParents();
   return moved;
 }
