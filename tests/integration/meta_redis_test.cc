@@ -539,6 +539,27 @@ TEST_F(MetaRedisTest, SessionsAreListedAndRemoved) {
   EXPECT_EQ(Raw({"EXISTS", fmt::format("i{}", ToInt(file->ino))}), "0");
 }
 
+TEST_F(MetaRedisTest, ADeadSessionThatCannotBeCleanedHoldsUpNothingElse) {
+  auto file = store_->Mknod(ctx_, root_, kRootIno, "a", FileType::kFile, 0644, 0);
+  ASSERT_OK(file);
+  const Slice slice{.pos = 0, .id = 9, .size = 5, .off = 0, .len = 5};
+  ASSERT_OK(store_->WriteSlice(ctx_, file->ino, 0, slice, {.seconds = 1, .nanos = 0}));
+  ASSERT_OK(store_->Unlink(ctx_, root_, kRootIno, "a", /*skip_trash=*/true));
+  ASSERT_EQ(Raw({"ZADD", "allSessions", 1, 41, 2, 42}), "2");
+  ASSERT_EQ(Raw({"SET", "session41", "no set"}), "OK");
+
+  const auto other = OpenLoaded();
+  std::vector<SliceKey> deleted;
+  other->SetSliceDeleter([&](const Context&, SliceKey key) -> Result<void> {
+    deleted.push_back(key);
+    return {};
+  });
+  EXPECT_CODE(other->RunMaintenance(ctx_, /*ignore_leases=*/true), Code::kCorrupt);
+  EXPECT_EQ(Raw({"ZSCORE", "allSessions", 41}), "1");
+  EXPECT_EQ(Raw({"ZSCORE", "allSessions", 42}), "(nil)");
+  EXPECT_THAT(deleted, ElementsAre(SliceKey{.id = 9, .size = 5}));
+}
+
 TEST_F(MetaRedisTest, LookupWorksWhereScriptsAreForbidden) {
   ASSERT_OK(store_->Mkdir(ctx_, root_, kRootIno, "d", 0755));
   ASSERT_EQ(Raw({"ACL", "SETUSER", "plain", "on", ">pw", "~*", "+@all", "-@scripting"}), "OK");

@@ -37,19 +37,24 @@ Result<void> EngineMetaStore::RunMaintenance(const Context& ctx, bool ignore_lea
     if (ignore_leases) return true;
     return engine_->TryLease(ctx, lease, now, interval);
   };
+  // Damage that stops one job need not stop those after it.
+  Result<void> result;
+  const auto note = [&](Result<void> done) {
+    if (!done && result) result = std::move(done);
+  };
   ASSIGN_OR_RETURN(const bool sessions, mine(Lease::kSessions, heartbeat));
-  if (sessions) RETURN_IF_ERROR(CleanStaleSessions(ctx));
+  if (sessions) note(CleanStaleSessions(ctx));
   ASSIGN_OR_RETURN(const bool trash, mine(Lease::kTrash, kHour));
-  if (trash) RETURN_IF_ERROR(CleanTrash(ctx));
-  if (!deletions_.HasDeleter()) return {};  // leave the leases to those who can delete
+  if (trash) note(CleanTrash(ctx));
+  if (!deletions_.HasDeleter()) return result;  // leave the leases to those who can delete
   ASSIGN_OR_RETURN(const bool files, mine(Lease::kFiles, kHour));
   ASSIGN_OR_RETURN(const bool slices, mine(Lease::kSlices, kHour));
-  if (!files && !slices) return {};
+  if (!files && !slices) return result;
   // What our own queue is at would be listed, and deleted, a second time.
   RETURN_IF_ERROR(deletions_.Drain(ignore_leases ? ctx : ctx.WithTimeout(kDrainTimeout)));
-  if (files) RETURN_IF_ERROR(CleanDeletedFiles(ctx, ignore_leases));
-  if (slices) RETURN_IF_ERROR(CleanSlices(ctx));
-  return {};
+  if (files) note(CleanDeletedFiles(ctx, ignore_leases));
+  if (slices) note(CleanSlices(ctx));
+  return result;
 }
 
 // The client that deleted a file has an hour for itself before others take over.

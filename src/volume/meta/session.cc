@@ -158,14 +158,20 @@ Result<void> EngineMetaStore::CleanStaleSessions(const Context& ctx) {
     own = session_;
   }
   const std::int64_t now = NowSeconds();
+  Result<void> result;
   for (const SessionRecord& session : sessions) {
     if (session.sid == own || session.expires >= now) continue;
-    RETURN_IF_ERROR(CleanSession(ctx, session.sid));
-    if (options_.log != nullptr) {
+    RETURN_IF_ERROR(ctx.Check());
+    auto cleaned = CleanSession(ctx, session.sid);
+    if (options_.log != nullptr && cleaned) {
       options_.log->Info(ctx, "cleaned up after a dead client", {{"session", session.sid}});
+    } else if (options_.log != nullptr) {
+      options_.log->Warn(ctx, "the session of a dead client stays",
+                         {{"session", session.sid}, {"error", cleaned.error().message()}});
     }
+    if (!cleaned && result) result = std::move(cleaned);
   }
-  return {};
+  return result;
 }
 
 }  // namespace paddleop::volume
