@@ -25,6 +25,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 using ::testing::SizeIs;
 
 Setting TestSetting() {
@@ -495,19 +496,44 @@ TEST_F(MetaRedisTest, PagesOfSmallDirectoriesAreSortedAndBounded) {
 TEST_F(MetaRedisTest, SparseFilesOfManyChunksAreTruncated) {
   auto file = store_->Create(ctx_, root_, kRootIno, "sparse", 0644, true);
   ASSERT_OK(file);
-  constexpr std::uint64_t kChunks = 20'000;
   const Slice slice{.pos = 0, .id = 1, .size = 5, .off = 0, .len = 5};
-  ASSERT_OK(store_->WriteSlice(ctx_, file->ino, 15'000, slice, {.seconds = 1, .nanos = 0}));
-  ASSERT_OK(store_->Truncate(ctx_, root_, file->ino, kChunks * kChunkSize));
-  auto slices = store_->ReadSlices(ctx_, file->ino, 15'000);
-  ASSERT_OK(slices);
-  ASSERT_EQ(slices->size(), 2u);  // data, zeros when it grew
-  EXPECT_EQ(slices->back().id, 0u);
-  ASSERT_OK(store_->Truncate(ctx_, root_, file->ino, 1));
-  slices = store_->ReadSlices(ctx_, file->ino, 15'000);
-  ASSERT_OK(slices);
-  EXPECT_TRUE(slices->empty()) << "what lies behind the end goes";
+  // Found by asking for each, and by looking through the database.
+  for (const std::uint64_t chunks : {20'000ULL, 600'000ULL}) {
+    ASSERT_OK(store_->WriteSlice(ctx_, file->ino, 15'000, slice, {.seconds = 1, .nanos = 0}));
+    ASSERT_OK(store_->Truncate(ctx_, root_, file->ino, chunks * kChunkSize));
+    auto slices = store_->ReadSlices(ctx_, file->ino, 15'000);
+    ASSERT_OK(slices);
+    ASSERT_EQ(slices->size(), 2u);  // data, zeros when it grew
+    EXPECT_EQ(slices->back().id, 0u);
+    ASSERT_OK(store_->Truncate(ctx_, root_, file->ino, 1));
+    slices = store_->ReadSlices(ctx_, file->ino, 15'000);
+    ASSERT_OK(slices);
+    EXPECT_TRUE(slices->empty()) << "what lies behind the end goes";
+  }
   ASSERT_OK(store_->Close(ctx_, file->ino));
+}
+
+// What looking through it costs grows with the volume, and the file may be one of many.
+TEST_F(MetaRedisTest, ChunksOfATerabyteAreFoundWithoutLookingThroughTheDatabase) {
+  auto file = store_->Mknod(ctx_, root_, kRootIno, "sparse", FileType::kFile, 0644, 0);
+  ASSERT_OK(file);
+  const std::uint32_t indexes[] = {0, 9'999, 10'000, 16'383};
+  for (const std::uint32_t index : indexes) {
+    const Slice slice{.pos = 0, .id = index + 1, .size = 5, .off = 0, .len = 5};
+    ASSERT_OK(store_->WriteSlice(ctx_, file->ino, index, slice, {.seconds = 1, .nanos = 0}));
+  }
+  ASSERT_OK(store_->Truncate(ctx_, root_, file->ino, 1ULL << 40));
+  ASSERT_EQ(Raw({"CONFIG", "RESETSTAT"}), "OK");
+  auto tree = store_->LoadTree(ctx_, kRootIno, true);
+  ASSERT_OK(tree);
+  const auto node = tree->Find(file->ino);
+  ASSERT_NE(node, Tree::kNone);
+  for (const std::uint32_t index : indexes) {
+    const auto slices = tree->Slices(node, index);
+    ASSERT_FALSE(slices.empty()) << index;
+    EXPECT_EQ(slices.front().id, index + 1);
+  }
+  EXPECT_THAT(Raw({"INFO", "commandstats"}), Not(HasSubstr("cmdstat_scan:")));
 }
 
 TEST_F(MetaRedisTest, SessionsAreListedAndRemoved) {

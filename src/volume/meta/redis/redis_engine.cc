@@ -111,7 +111,7 @@ Result<void> RedisEngine::ReadOnce(const Context& ctx, const ReadSet& set) {
     RETURN_IF_ERROR(plan.Answer(address(), replies));
   }
   for (const ReadSet::Request& request : plan.wide()) {
-    RETURN_IF_ERROR(ScanChunkIndexes(ctx, request));
+    RETURN_IF_ERROR(FindChunkIndexes(ctx, request));
   }
   return {};
 }

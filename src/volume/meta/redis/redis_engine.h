@@ -85,14 +85,17 @@ class RedisEngine final : public MetaEngine {
   // -- For the parts of this engine --
   const RedisKeys& keys() const { return keys_; }
   const std::string& address() const { return calls_->address(); }
-  // Answers a kChunkIndexes request by looking at all keys of the database.
-  Result<void> ScanChunkIndexes(const Context& ctx, const ReadSet::Request& request);
+  // Answers a kChunkIndexes request whose range is wider than one round trip asks for.
+  Result<void> FindChunkIndexes(const Context& ctx, const ReadSet::Request& request);
   // Whether the directory has been seen to have statistics on record.
   bool IsCounted(Ino dir) EXCLUDES(counted_mutex_);
   void RememberCounted(Ino dir) EXCLUDES(counted_mutex_);
 
  private:
   RedisEngine(bool read_only, const Logger* log);
+
+  // Answers a kChunkIndexes request by looking at all keys of the database.
+  Result<void> ScanChunkIndexes(const Context& ctx, const ReadSet::Request& request);
 
   // Commands that do no harm twice; an error among the replies is an error.
   Result<std::vector<redis::Reply>> Run(const Context& ctx, const redis::Commands& commands);

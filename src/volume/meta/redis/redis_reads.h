@@ -28,7 +28,7 @@ class ReadPlan {
   std::vector<std::string> WatchKeys(const RedisKeys& keys) const;
   // Fills the targets from the replies to commands().
   Result<void> Answer(std::string_view address, std::span<const redis::Reply> replies) const;
-  // Ranges of chunk indexes too wide to ask one by one: to be answered by a scan.
+  // Ranges of chunk indexes too wide for one round trip: see RedisEngine::FindChunkIndexes.
   std::span<const ReadSet::Request> wide() const { return wide_; }
 
  private:
@@ -44,7 +44,7 @@ class ReadPlan {
   std::vector<ReadSet::Request> wide_;
 };
 
-// The widest range of chunk indexes that is asked for one by one.
+// The widest range of chunk indexes that is asked for in one round trip.
 inline constexpr std::uint32_t kWideRange = 10'000;
 
 // What a refused command means here: a value of another type than the layout says, or one that is

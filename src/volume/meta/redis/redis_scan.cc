@@ -15,6 +15,9 @@ using redis::Reply;
 
 constexpr int kScanCount = 5000;
 constexpr std::size_t kAttrsPerCall = 1000;
+// Ranges of chunk indexes wider than this (32 TiB) are found by looking at every key. To ask for
+// each index costs about as much as to look at a key, and volumes have millions of keys.
+constexpr std::uint64_t kScannedRange = 500'000;
 // Directories up to this size are listed in the order of their names, from a complete listing for
 // each page; larger ones in the order of Redis, whose cursor survives changes of the directory.
 constexpr std::int64_t kSortedUpTo = 8192;
@@ -175,6 +178,21 @@ Result<std::vector<std::string>> RedisEngine::ListXattr(const Context& ctx, Ino 
   for (const Reply& name : reply.elements()) names.emplace_back(name.text());
   std::sort(names.begin(), names.end());
   return names;
+}
+
+Result<void> RedisEngine::FindChunkIndexes(const Context& ctx, const ReadSet::Request& request) {
+  if (request.last - request.first >= kScannedRange) return ScanChunkIndexes(ctx, request);
+  std::vector<std::uint32_t> found;
+  for (std::uint64_t first = request.first; first <= request.last; first += kWideRange) {
+    const std::uint64_t last = std::min<std::uint64_t>(request.last, first + kWideRange - 1);
+    std::vector<std::uint32_t> part;
+    RETURN_IF_ERROR(
+        ReadOnce(ctx, ReadSet().ChunkIndexes(request.ino, static_cast<std::uint32_t>(first),
+                                             static_cast<std::uint32_t>(last), &part)));
+    found.insert(found.end(), part.begin(), part.end());
+  }
+  *static_cast<std::vector<std::uint32_t>*>(request.target) = std::move(found);
+  return {};
 }
 
 Result<void> RedisEngine::ScanChunkIndexes(const Context& ctx, const ReadSet::Request& request) {

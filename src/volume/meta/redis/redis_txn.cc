@@ -22,7 +22,7 @@ Result<void> RedisTxn::Read(const ReadSet& reads) {
   if (!replies) return std::unexpected(AsDamage(replies.error()));
   RETURN_IF_ERROR(plan.Answer(engine_.address(), *replies));
   for (const ReadSet::Request& request : plan.wide()) {
-    RETURN_IF_ERROR(engine_.ScanChunkIndexes(raw_->context(), request));
+    RETURN_IF_ERROR(engine_.FindChunkIndexes(raw_->context(), request));
   }
   return {};
 }
