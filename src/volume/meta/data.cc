@@ -33,6 +33,26 @@ void AppendZeros(MetaTxn& txn, Ino ino, std::span<const ZeroRange> ranges) {
   }
 }
 
+// The records that make a hole of bytes [offset, end). A chunk without a list reads as zeros as it
+// is, and a sparse file may have more of those than anybody could write to: wholly covered ones are
+// left out.
+Result<std::vector<ZeroRange>> HoleRanges(MetaTxn& txn, Ino ino, std::uint64_t offset,
+                                          std::uint64_t end) {
+  const std::uint64_t first = (offset + kChunkSize - 1) / kChunkSize;
+  const std::uint64_t behind = end / kChunkSize;
+  if (first >= behind) return PunchRanges(offset, end - offset);
+  std::vector<std::uint32_t> existing;
+  RETURN_IF_ERROR(txn.Read(ReadSet().ChunkIndexes(
+      ino, static_cast<std::uint32_t>(first), static_cast<std::uint32_t>(behind - 1), &existing)));
+  std::vector<ZeroRange> ranges = PunchRanges(offset, first * kChunkSize - offset);
+  for (const std::uint32_t index : existing) {
+    ranges.push_back({.index = index, .pos = 0, .len = static_cast<std::uint32_t>(kChunkSize)});
+  }
+  const auto tail = PunchRanges(behind * kChunkSize, end - behind * kChunkSize);
+  ranges.insert(ranges.end(), tail.begin(), tail.end());
+  return ranges;
+}
+
 }  // namespace
 
 Result<std::vector<Slice>> EngineMetaStore::ReadSlices(const Context& ctx, Ino ino,
@@ -199,15 +219,17 @@ Result<Attr> EngineMetaStore::Fallocate(const Context& ctx, const Caller& caller
     result = *attr;
     const std::uint64_t end = offset + length;
     const std::uint64_t old_length = attr->length;
+    std::vector<ZeroRange> hole;
+    if (zero && offset < old_length) {
+      ASSIGN_OR_RETURN(hole, HoleRanges(txn, ino, offset, std::min(end, old_length)));
+    }
     if (grow && end > old_length) {
       ASSIGN_OR_RETURN(result, ChangeLength(ctx, txn, changes, ino, *attr, end, now));
     } else if (zero && offset < old_length) {
       result.mtime = result.ctime = now;
       txn.UpdateNode(ino, result);
     }
-    if (zero && offset < old_length) {
-      AppendZeros(txn, ino, PunchRanges(offset, std::min(end, old_length) - offset));
-    }
+    AppendZeros(txn, ino, hole);
     return {};
   }));
   return result;

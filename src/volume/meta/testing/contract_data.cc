@@ -1,6 +1,7 @@
 // Data of files, quotas, bulk operations.
 #include <gmock/gmock.h>
 
+#include <map>
 #include <thread>
 
 #include "volume/format/chunk_view.h"
@@ -111,6 +112,54 @@ TEST_P(MetaStoreContract, Fallocate) {
   EXPECT_EQ(view[2].off, 300U);
   EXPECT_EQ(view[2].len, 8700U);
   EXPECT_CODE(store_->Fallocate(ctx_, root_, file, FallocateMode::kExtend, 0, 0), Code::kInvalid);
+  ExpectConsistent();
+}
+
+// Chunks without a list read as zeros already.
+TEST_P(MetaStoreContract, HolesCostNothingWhereNothingIs) {
+  constexpr std::uint32_t kLast = 100;
+  const Ino file = MakeFile(kRootIno, "a", 10000);
+  const auto write = [&](std::uint32_t index) {
+    const auto id = store_->NewSliceId(ctx_);
+    ASSERT_OK(id);
+    ASSERT_OK(store_->WriteSlice(ctx_, file, index, Whole(*id, 10000), {}));
+  };
+  write(7);
+  write(kLast);
+  const auto records = [&] {
+    std::map<std::uint32_t, std::size_t> counts;
+    EXPECT_OK(store_->ScanChunks(ctx_, [&](Ino, std::uint32_t index, std::vector<Slice> slices) {
+      counts[index] = slices.size();
+      return Result<void>();
+    }));
+    return counts;
+  };
+  const auto punch = [&](std::uint64_t offset, std::uint64_t end) {
+    ASSERT_OK(
+        store_->Fallocate(ctx_, root_, file, FallocateMode::kPunchHole, offset, end - offset));
+  };
+  using Counts = std::map<std::uint32_t, std::size_t>;
+  punch(5000, kLast * kChunkSize + 100);
+  ASSERT_EQ(records(), (Counts{{0, 2}, {7, 2}, {kLast, 2}}));
+  punch(kChunkSize, kLast * kChunkSize);
+  ASSERT_EQ(records(), (Counts{{0, 2}, {7, 3}, {kLast, 2}}));
+  const auto head = BuildChunkView(*store_->ReadSlices(ctx_, file, 0), 10000);
+  ASSERT_EQ(head.size(), 2U);
+  EXPECT_EQ(head[0].len, 5000U);
+  EXPECT_EQ(head[1].id, 0U);
+  const auto middle = BuildChunkView(*store_->ReadSlices(ctx_, file, 7), kChunkSize);
+  ASSERT_EQ(middle.size(), 1U);
+  EXPECT_EQ(middle[0].id, 0U);
+  const auto tail = BuildChunkView(*store_->ReadSlices(ctx_, file, kLast), 10000);
+  ASSERT_EQ(tail.size(), 2U);
+  EXPECT_EQ(tail[0].len, 100U);
+  EXPECT_NE(tail[1].id, 0U);
+  // As large as a file may be.
+  ASSERT_OK(store_->Truncate(ctx_, root_, file, kMaxFileSize));
+  ASSERT_OK(store_->Fallocate(ctx_, root_, file, FallocateMode::kPunchHole, 0, kMaxFileSize));
+  EXPECT_LT(records().size(), 10U);
+  ASSERT_OK(store_->Fallocate(ctx_, root_, file, FallocateMode::kZeroRange, 1, kMaxFileSize - 2));
+  EXPECT_LT(records().size(), 10U);
   ExpectConsistent();
 }
 
