@@ -404,6 +404,21 @@ TEST_F(MetaRedisTest, WhatIsRemovedWhileItIsRenamedIsNotFound) {
   }
 }
 
+TEST_F(MetaRedisTest, WhatIsRemovedWhileItIsOpenedForCreationIsMade) {
+  const auto other = OpenLoaded();
+  std::jthread remover([&](const std::stop_token& stop) {
+    while (!stop.stop_requested()) {
+      (void)other->Mknod(ctx_, root_, kRootIno, "goes", FileType::kFile, 0644, 0).has_value();
+      (void)other->Unlink(ctx_, root_, kRootIno, "goes", /*skip_trash=*/true).has_value();
+    }
+  });
+  for (int i = 0; i < 300; ++i) {
+    const auto file = store_->Create(ctx_, root_, kRootIno, "goes", 0644, /*exclusive=*/false);
+    ASSERT_OK(file);
+    ASSERT_OK(store_->Close(ctx_, file->ino));
+  }
+}
+
 // Whether anything is replaced, and so whether the trash is needed, is asked before the
 // transaction.
 TEST_F(MetaRedisTest, WhatAppearsUnderTheNewNameGoesToTheTrash) {
@@ -428,7 +443,7 @@ TEST_F(MetaRedisTest, WhatAppearsUnderTheNewNameGoesToTheTrash) {
   EXPECT_EQ(kept->parent, hour);
 }
 
-TEST_F(MetaRedisTest, ANameThatPointsToNoInodeCannotBeRenamed) {
+TEST_F(MetaRedisTest, ANameThatPointsToNoInodeIsDamage) {
   ASSERT_EQ(Raw({"HSET", "d1", "a", EncodeEdge({.ino = Ino{77}, .type = FileType::kFile})}), "1");
   ASSERT_OK(store_->Mknod(ctx_, root_, kRootIno, "b", FileType::kFile, 0644, 0));
   const auto rename = [&](const char* from, const char* to, RenameMode mode) {
@@ -436,6 +451,8 @@ TEST_F(MetaRedisTest, ANameThatPointsToNoInodeCannotBeRenamed) {
   };
   EXPECT_CODE(rename("a", "c", RenameMode::kReplace), Code::kCorrupt);
   EXPECT_CODE(rename("b", "a", RenameMode::kExchange), Code::kCorrupt);
+  EXPECT_CODE(store_->Create(ctx_, root_, kRootIno, "a", 0644, /*exclusive=*/false),
+              Code::kCorrupt);
   EXPECT_OK(rename("b", "a", RenameMode::kReplace));
 }
 

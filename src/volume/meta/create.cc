@@ -42,7 +42,16 @@ Result<Entry> EngineMetaStore::MakeNode(const Context& ctx, const Caller& caller
     if (existing != nullptr) existing->reset();
     std::optional<Attr> dir;
     std::optional<Edge> edge;
-    RETURN_IF_ERROR(txn.Read(ReadSet().Attr(parent, &dir).Edge(parent, name, &edge)));
+    std::optional<Attr> attr;
+    // A name is read before its inode, and not every engine keeps others from removing both in
+    // between: only if the name stays it points nowhere.
+    for (std::optional<Edge> before;; before = edge) {
+      RETURN_IF_ERROR(txn.Read(ReadSet().Attr(parent, &dir).Edge(parent, name, &edge)));
+      if (!edge || existing == nullptr) break;
+      if (edge == before) return Fail(Code::kCorrupt, "'{}' points to no inode", name);
+      RETURN_IF_ERROR(txn.Read(ReadSet().Attr(edge->ino, &attr)));
+      if (attr) break;
+    }
     if (!dir) return NoInode(parent);
     if (dir->type != FileType::kDirectory) {
       return Fail(Code::kNotDirectory, "inode {} is no directory", ToInt(parent));
@@ -52,9 +61,6 @@ Result<Entry> EngineMetaStore::MakeNode(const Context& ctx, const Caller& caller
       if (existing == nullptr) {
         return Fail(Code::kAlreadyExists, "'{}' exists in directory {}", name, ToInt(parent));
       }
-      std::optional<Attr> attr;
-      RETURN_IF_ERROR(txn.Read(ReadSet().Attr(edge->ino, &attr)));
-      if (!attr) return Fail(Code::kCorrupt, "'{}' points to no inode", name);
       *existing = Entry{.ino = edge->ino, .attr = *std::move(attr)};
       return {};
     }
