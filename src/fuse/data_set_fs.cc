@@ -30,8 +30,7 @@ class DataSetFs::State {
                          .entry = options.timeout,
                          .dir_entry = options.timeout,
                          .negative = options.timeout},
-            .inos = {.root = set.view()->root()},
-            .read_only = true} {}
+            .inos = {.root = set.view()->root()}} {}
 
   static State& Of(fuse_req_t request) { return *static_cast<State*>(fuse_req_userdata(request)); }
 

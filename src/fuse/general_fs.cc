@@ -73,7 +73,6 @@ State::State(volume::Vfs& the_vfs, OpStats& the_stats, const Logger& the_log,
           .inos = {.root = options.root},
           .io_timeout = options.io_timeout,
           .umask = options.umask.value_or(0),
-          .read_only = false,
           .told = &told,
           .changes = &changes},
       pool({.name = "fuse-io", .threads = 32, .queue_limit = 4096}) {}

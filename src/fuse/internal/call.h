@@ -41,16 +41,16 @@ struct CallEnvironment {
   std::stop_token stop;  // the mount ends: nobody waits for answers any more
   Timeouts timeouts;
   InoMap inos;
-  std::chrono::milliseconds io_timeout{0};  // after which a request fails; 0: never
-  std::uint16_t umask = 0;                  // for what is new, if the kernel applies none
-  bool read_only = false;
+  std::chrono::milliseconds io_timeout{0};        // after which a request fails; 0: never
+  std::uint16_t umask = 0;                        // for what is new, if the kernel applies none
   ToldLengths* told = nullptr;                    // learns what the kernel is told; may be null
   std::atomic<std::uint64_t>* changes = nullptr;  // counts what may have changed; may be null
 };
 
 // The errno for the kernel. It has checked the permission bits itself, so what is refused here is
-// refused for other reasons: EPERM. An inode that is gone is ESTALE: its name may stand for another
-// file by now, and that is the answer for which the kernel looks the name up again.
+// refused for other reasons: EPERM; of data, by the store, which is EIO for programs. An inode that
+// is gone is ESTALE: its name may stand for another file by now, and that is the answer for which
+// the kernel looks the name up again.
 int ErrnoOf(Op op, const Status& status);
 struct stat ToStat(volume::Ino ino, const volume::Attr& attr);
 
