@@ -319,6 +319,8 @@ std::string FlagsOfTheOtherMode(const MountFlags& flags) {
   note("max-uploads", flags.max_uploads, defaults.max_uploads);
   note("upload-limit", flags.upload_limit, defaults.upload_limit);
   note("put-timeout", flags.put_timeout, defaults.put_timeout);
+  note("heartbeat", flags.heartbeat, defaults.heartbeat);
+  note("no-bgjob", flags.no_background_jobs, defaults.no_background_jobs);
   return names;
 }
 

@@ -233,6 +233,7 @@ TEST(MountCommand, SaysWhichFlagsHaveNoEffect) {
             std::string::npos)
       << data_set;
   EXPECT_EQ(std::ranges::count(data_set, '\n'), 1) << data_set;
+  EXPECT_NE(warnings({"--read-only", "--no-bgjob"}).find("--no-bgjob"), std::string::npos);
   EXPECT_NE(warnings({"--refresh", "1m"}).find("--refresh"), std::string::npos);
   EXPECT_EQ(warnings({"--refresh", "1m", "-o", "log-level=error"}), "");
   for (const char* flag : {"--enable-cap", "--enable-selinux", "--prefix-internal", "--force"})
