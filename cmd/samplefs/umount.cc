@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <optional>
 
 #include "base/clock.h"
 #include "base/posix.h"
@@ -29,8 +30,14 @@ bool WaitForEnd(const Context& ctx, const ProcessIdentity& process) {
   return true;
 }
 
-// Where the device is still mounted, as far as we see; empty if nowhere.
-std::string AlsoMountedAt(unsigned minor) {
+// The process that serves what is mounted there, as far as we can tell.
+std::optional<pid_t> ServerOf(const std::string& directory) {
+  const auto process = fuse::FindMountProcess(directory);
+  return process ? std::optional<pid_t>(*process) : std::nullopt;
+}
+
+// Where the device is mounted, as far as we see; empty if nowhere.
+std::string MountedAt(unsigned minor) {
   const auto text = ReadFile("/proc/self/mountinfo");
   if (!text) return "";
   const auto mounts = fuse::ParseMountInfo(*text);
@@ -44,7 +51,7 @@ std::string AlsoMountedAt(unsigned minor) {
 // A process that was killed leaves its socket behind. Whoever has the device number next is in the
 // mount table before it listens there.
 void RemoveDeadSocket(unsigned minor) {
-  if (!AlsoMountedAt(minor).empty()) return;
+  if (!MountedAt(minor).empty()) return;
   const std::string path = fuse::ControlSocketPath(minor);
   sockaddr_un address = {.sun_family = AF_UNIX, .sun_path = {}};
   if (path.size() >= sizeof address.sun_path) return;
@@ -78,7 +85,10 @@ Result<void> Unmount(Tool& tool, const UmountFlags& flags) {
   // although files are open.
   if (flags.force && process.Alive()) ::kill(process.pid, SIGTERM);
   if (!flags.force && mount) {
-    if (const std::string elsewhere = AlsoMountedAt(mount->minor); !elsewhere.empty()) {
+    // Another mount may have the number of the device already, if ours is gone.
+    const std::string elsewhere = MountedAt(mount->minor);
+    const auto server = elsewhere.empty() ? std::nullopt : ServerOf(elsewhere);
+    if (server == process.pid) {
       tool.log().Warn(ctx, "still mounted elsewhere, so its process goes on",
                       {{"path", elsewhere}, {"pid", process.pid}});
       return {};
