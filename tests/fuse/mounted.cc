@@ -16,8 +16,6 @@ namespace {
 
 constexpr std::chrono::seconds kPatience{30};
 
-bool Alive(pid_t pid) { return pid > 0 && ::kill(pid, 0) == 0; }
-
 }  // namespace
 
 std::string EngineName(Engine engine) { return engine == Engine::kSqlite ? "sqlite" : "redis"; }
@@ -88,17 +86,17 @@ Result<std::unique_ptr<TestMount>> TestMount::Make(TestVolume& volume,
   }
   std::unique_ptr<TestMount> mount(new TestMount(path, log));
   ASSIGN_OR_RETURN(const nlohmann::json status, mount->Status());
-  mount->pid_ = status.value("pid", -1);
+  mount->process_ = ProcessIdentity::Of(status.value("pid", -1));
   return mount;
 }
 
 TestMount::~TestMount() {
   if (!mounted_) return;
   ::umount2(path_.c_str(), MNT_DETACH);
-  if (WaitFor([&] { return !Alive(pid_); }, std::chrono::seconds(5))) return;
-  if (pid_ > 0) ::kill(pid_, SIGTERM);
-  if (!WaitFor([&] { return !Alive(pid_); }, std::chrono::seconds(10)) && pid_ > 0)
-    ::kill(pid_, SIGKILL);
+  const auto ended = [&] { return !process_.Alive(); };
+  if (WaitFor(ended, std::chrono::seconds(5))) return;
+  ::kill(process_.pid, SIGTERM);
+  if (!WaitFor(ended, std::chrono::seconds(10))) ::kill(process_.pid, SIGKILL);
 }
 
 Result<std::unique_ptr<TestVolume>> VolumeWithFiles(
@@ -145,8 +143,8 @@ Result<void> TestMount::Unmount(const std::vector<std::string>& options) {
                 result.err);
   }
   mounted_ = false;
-  if (!WaitFor([&] { return !Alive(pid_); }, kPatience))
-    return Fail(Code::kDeadline, "the mount process {} lives on: {}", pid_, Log());
+  if (!WaitFor([&] { return !process_.Alive(); }, kPatience))
+    return Fail(Code::kDeadline, "the mount process {} lives on: {}", process_.pid, Log());
   return {};
 }
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/posix.h"
+#include "base/process_identity.h"
 #include "base/status.h"
 #include "support/peer.h"
 
@@ -51,7 +52,7 @@ class TestMount {
 
   const std::string& path() const { return path_; }
   std::string File(std::string_view name) const { return path_ + "/" + std::string(name); }
-  pid_t pid() const { return pid_; }
+  pid_t pid() const { return process_.pid; }
   // What `samplefs status DIR --json` says.
   Result<nlohmann::json> Status() const;
   // How many requests the kernel has sent so far.
@@ -65,7 +66,7 @@ class TestMount {
 
   std::string path_;
   std::string log_;
-  pid_t pid_ = -1;
+  ProcessIdentity process_;  // numbers are given to others soon: each thread has one
   bool mounted_ = true;
 };
 
