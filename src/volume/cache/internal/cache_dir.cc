@@ -24,7 +24,10 @@ namespace {
 
 constexpr std::string_view kCounters = "/.samplefs.counters";
 
-std::string Parent(const std::string& path) { return path.substr(0, path.rfind('/')); }
+// The folder that holds an absolute path.
+std::string Parent(const std::string& path) {
+  return path.substr(0, std::max<std::size_t>(path.rfind('/'), 1));
+}
 
 // Moves without replacing: what is there already may be pinned. 1: something was there.
 int RenameNew(const std::string& from, const std::string& to) {
@@ -99,10 +102,6 @@ bool LooksWhole(const struct stat& info, const BlockId& block) {
   return S_ISREG(info.st_mode) && (stored == block.length || stored >= block.length + 4 * pieces);
 }
 
-std::string ParentFolder(const std::string& path) {
-  return path.substr(0, std::max<std::size_t>(path.rfind('/'), 1));
-}
-
 // Where the file system that has `path` begins: the highest of the folders above it that are on it.
 Result<std::string> MountPoint(const std::string& path) {
   std::error_code error;
@@ -112,7 +111,7 @@ Result<std::string> MountPoint(const std::string& path) {
   struct stat here{}, above{};
   if (::stat(place.c_str(), &here) != 0) return ErrnoFail("stat {}", place);
   while (place != "/") {
-    const std::string parent = ParentFolder(place);
+    const std::string parent = Parent(place);
     if (::stat(parent.c_str(), &above) != 0) return ErrnoFail("stat {}", parent);
     if (above.st_dev != here.st_dev) break;
     place = parent;
@@ -222,8 +221,7 @@ Result<void> CacheDir::CheckMount() const {
   const bool exists = ::stat(mount_point.c_str(), &here) == 0;
   if (!exists && errno != ENOENT) return ErrnoFail("stat {}", mount_point);
   // Perhaps another disk: a new one takes the place of one that is broken.
-  if (exists && ::stat(ParentFolder(mount_point).c_str(), &above) == 0 &&
-      here.st_dev != above.st_dev) {
+  if (exists && ::stat(Parent(mount_point).c_str(), &above) == 0 && here.st_dev != above.st_dev) {
     return {};
   }
   auto there = ReadFile(root_ + "/.lock", 4096);
