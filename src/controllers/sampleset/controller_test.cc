@@ -12,6 +12,7 @@
 #include "controllers/common/testing/fake_runtime.h"
 #include "controllers/sampleset/names.h"
 #include "controllers/sampleset/plan.h"
+#include "kube/client/apply.h"
 #include "kube/testing/failing_cluster.h"
 #include "kube/testing/fake_cluster.h"
 #include "kube/testing/wait_until.h"
@@ -246,6 +247,27 @@ TEST_F(SetControllerTest, C8_AnObjectOfSomebodyElseIsReported) {
       std::chrono::seconds(60)));
   ASSERT_OK(cluster_.Delete(ctx_, api::Service::kType, {"data", "s-runtime-service"}));
   EXPECT_TRUE(WaitReady("s"));
+}
+
+// Two sets may choose the same name before either sees that of the other.
+TEST_F(SetControllerTest, C9_WhoIsSecondAtTheVolumeTakesALongName) {
+  Builtin builtin(cluster_);
+  CreateSet("s", 1);
+  ASSERT_OK(kube::PatchStatus(
+      ctx_, cluster_, api::SampleSet::kType, {"data", "s"}, "{}",
+      R"({"volumeName":"s","nodeLabel":"paddlepaddle.org/juicefs-s"})"));
+  ASSERT_OK(cluster_.Create(ctx_, api::PersistentVolume::kType, "",
+                            R"({"apiVersion":"v1","kind":"PersistentVolume","metadata":{"name":"s",
+                            "labels":{"paddlepaddle.org/sampleset-uid":"of another"}}})"));
+  Start();
+  ASSERT_TRUE(WaitReady("s"));
+  const auto status = StatusOf("s");
+  EXPECT_TRUE(status.volume_name.starts_with("s-")) << status.volume_name;
+  EXPECT_EQ(status.node_label, "paddlepaddle.org/juicefs-" + status.volume_name);
+  EXPECT_OK(cluster_.Get(ctx_, api::PersistentVolume::kType, {"", status.volume_name}));
+  auto claim = cluster_.Get(ctx_, api::PersistentVolumeClaim::kType, {"data", "s"});
+  ASSERT_OK(claim);
+  EXPECT_EQ(Json::parse(claim->json)["spec"]["volumeName"], status.volume_name);
 }
 
 TEST(SetControllerSettings, Validate) {

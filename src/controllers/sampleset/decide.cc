@@ -46,11 +46,13 @@ bool Accepted(Pass& pass) {
   return true;
 }
 
-// Names in cluster scope are chosen once, and stored before anything has them.
+// Names in cluster scope are stored before anything has them, and chosen anew only as long as
+// nothing could get them.
 bool Named(Pass& pass) {
   auto& status = pass.plan.status;
-  if (!status.volume_name.empty() && !status.node_label.empty()) return true;
   const auto& meta = pass.set.metadata;
+  const bool lost = pass.seen.plain_name_taken && status.volume_name == meta.name;
+  if (!status.volume_name.empty() && !status.node_label.empty() && !lost) return true;
   status.volume_name = pass.seen.plain_name_taken ? LongName(meta) : meta.name;
   status.node_label = api::SampleSetLabel(status.volume_name);
   pass.plan.status_first = true;

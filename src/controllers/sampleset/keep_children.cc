@@ -11,11 +11,6 @@
 namespace paddleop::controllers::sampleset {
 namespace {
 
-template <class T>
-bool IsOurs(const Pass& pass, const std::shared_ptr<const T>& object) {
-  return object && object->metadata.Label(kSetUidLabel) == pass.set.metadata.uid;
-}
-
 void Want(Pass& pass, ChangeStep& step, CreateObject object) {
   pass.plan.Tell(false,
                  fmt::format("Create{}Successfully",
@@ -29,7 +24,7 @@ void Want(Pass& pass, ChangeStep& step, CreateObject object) {
 void KeepVolumeSecret(Pass& pass, const api::SampleSet& set, ChangeStep& step) {
   const auto& source = pass.seen.volume_secret;
   if (!source.found() || !pass.Holds(condition::kSecretReady)) return;
-  if (!IsOurs(pass, pass.seen.volume_copy)) {
+  if (!IsOurs(pass.set, pass.seen.volume_copy)) {
     Want(pass, step, VolumeSecretObject(set, *source.secret, false));
     return;
   }
@@ -49,19 +44,24 @@ void KeepChildren(Pass& pass) {
   // Objects are made by the names that the status has, also in the pass that is about to store it.
   const api::SampleSet& set = pass.set;
   const AuthReview review =
-      ReviewAuth(set, IsOurs(pass, seen.auth) ? seen.auth.get() : nullptr, seen.now);
+      ReviewAuth(set, IsOurs(set, seen.auth) ? seen.auth.get() : nullptr, seen.now);
   pass.plan.auth = review.work;
   pass.plan.RecheckAfter(review.recheck);
 
+  // Before anything else has the name: of two sets in two namespaces that chose the same one, the
+  // volume shows which may keep it.
+  ChangeStep volume;
+  if (!IsOurs(set, seen.volume)) Want(pass, volume, VolumeObject(set));
+  if (!volume.empty()) pass.plan.steps.push_back(std::move(volume));
+
   ChangeStep first;
   KeepVolumeSecret(pass, set, first);
-  if (!IsOurs(pass, seen.volume)) Want(pass, first, VolumeObject(set));
-  if (!IsOurs(pass, seen.claim)) Want(pass, first, ClaimObject(set));
-  if (!IsOurs(pass, seen.service)) Want(pass, first, ServiceObject(set));
+  if (!IsOurs(set, seen.claim)) Want(pass, first, ClaimObject(set));
+  if (!IsOurs(set, seen.service)) Want(pass, first, ServiceObject(set));
   if (!first.empty()) pass.plan.steps.push_back(std::move(first));
 
   ChangeStep second;
-  if (!IsOurs(pass, seen.stateful_set)) {
+  if (!IsOurs(set, seen.stateful_set)) {
     Want(pass, second, StatefulSetObject(pass.settings, set));
   } else if (seen.stateful_set->metadata.Annotation(kTemplateAnnotation) !=
              TemplateDigest(pass.settings, set)) {

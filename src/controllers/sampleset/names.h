@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -37,6 +38,12 @@ std::string VolumeSecretName(const std::string& set);  // <set>-volume
 inline constexpr std::string_view kVolumeKeys[] = {"name",    "storage",    "bucket",
                                                    "metaurl", "access-key", "secret-key"};
 inline constexpr std::size_t kNeededVolumeKeys = 4;
+
+// Was this object, which may be missing, made for the set?
+template <class T>
+bool IsOurs(const api::SampleSet& set, const std::shared_ptr<const T>& object) {
+  return object && object->metadata.Label(kSetUidLabel) == set.metadata.uid;
+}
 
 // The index of runtime pod `pod` of the set, or nullopt.
 std::optional<std::int32_t> RuntimeIndex(std::string_view set, std::string_view pod);

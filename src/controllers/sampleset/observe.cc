@@ -43,11 +43,11 @@ Result<Observed> Observer::Observe(const Context& ctx, const kube::ObjectKey& ke
   if (!seen.set) return Fail(Code::kNotFound, "SampleSet {}", key.ToString());
   const auto& set = *seen.set;
   seen.now = std::chrono::floor<std::chrono::seconds>(clock_.WallNow());
-  RETURN_IF_ERROR(CheckName(ctx, seen));
-  RETURN_IF_ERROR(ReadSecrets(ctx, seen));
   if (!set.status.volume_name.empty())
     seen.volume = children_.volumes.Get({"", set.status.volume_name});
   seen.claim = children_.claims.Get(key);
+  RETURN_IF_ERROR(CheckName(ctx, seen));
+  RETURN_IF_ERROR(ReadSecrets(ctx, seen));
   seen.service = children_.services.Get({key.ns, ServiceName(key.name)});
   seen.stateful_set = children_.stateful_sets.Get({key.ns, StatefulSetName(key.name)});
   for (const auto& pod : caches_.runtime_pods().ByIndex(Caches::kBySetUid, set.metadata.uid)) {
@@ -64,7 +64,21 @@ Result<Observed> Observer::Observe(const Context& ctx, const kube::ObjectKey& ke
 
 Result<void> Observer::CheckName(const Context& ctx, Observed& seen) {
   const auto& set = *seen.set;
-  if (!set.status.volume_name.empty()) return {};
+  if (set.status.volume_name.empty()) {
+    seen.plain_name_taken = NamesakeGoesFirst(set);
+    if (seen.plain_name_taken) return {};
+  } else if (set.status.volume_name != set.metadata.name || IsOurs(set, seen.volume) ||
+             IsOurs(set, seen.claim)) {
+    return {};  // nobody can take it away any more
+  }
+  auto volume = client_.Get(ctx, api::PersistentVolume::kType, {"", set.metadata.name});
+  if (!volume && IsNotFound(volume.error())) return {};
+  if (!volume) return std::unexpected(std::move(volume).error());
+  seen.plain_name_taken = volume->Label(kSetUidLabel) != set.metadata.uid;
+  return {};
+}
+
+bool Observer::NamesakeGoesFirst(const api::SampleSet& set) const {
   for (const auto& other : caches_.sample_sets().List()) {
     if (other->metadata.name != set.metadata.name || other->metadata.uid == set.metadata.uid)
       continue;
@@ -73,15 +87,10 @@ Result<void> Observer::CheckName(const Context& ctx, Observed& seen) {
                        std::pair(set.metadata.creation_timestamp, set.metadata.uid);
     if (other->status.volume_name == set.metadata.name ||
         (other->status.volume_name.empty() && older)) {
-      seen.plain_name_taken = true;
-      return {};
+      return true;
     }
   }
-  auto volume = client_.Get(ctx, api::PersistentVolume::kType, {"", set.metadata.name});
-  if (!volume && IsNotFound(volume.error())) return {};
-  if (!volume) return std::unexpected(std::move(volume).error());
-  seen.plain_name_taken = volume->Label(kSetUidLabel) != set.metadata.uid;
-  return {};
+  return false;
 }
 
 Result<Observer::Secrets> Observer::ReadSecretsNow(const Context& ctx, const api::SampleSet& set) {

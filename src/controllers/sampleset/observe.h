@@ -46,6 +46,8 @@ class Observer {
   Result<void> ReadSecrets(const Context& ctx, Observed& seen);
   Result<Secrets> ReadSecretsNow(const Context& ctx, const api::SampleSet& set);
   Result<void> CheckName(const Context& ctx, Observed& seen);
+  // True if another set of this name has the plain name in cluster scope, or is about to get it.
+  bool NamesakeGoesFirst(const api::SampleSet& set) const;
   void LookAtNodes(Observed& seen);
   void LookAtJobs(Observed& seen);
   Result<void> AskRuntimes(const Context& ctx, Observed& seen);

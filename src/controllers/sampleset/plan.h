@@ -41,8 +41,8 @@ struct RuntimeSeen {
 
 struct Observed {
   std::shared_ptr<const api::SampleSet> set;
-  // Is the set's plain name in cluster scope taken by somebody else? Only asked before names are
-  // chosen.
+  // Is the set's plain name in cluster scope taken by somebody else? Only asked as long as
+  // the set has nothing of that name.
   bool plain_name_taken = false;
   SecretView volume_secret;
   // For AllSources(), in order; only read while there is something to sync.
