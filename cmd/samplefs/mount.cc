@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <thread>
 
 #include "base/crypto.h"
@@ -180,6 +181,20 @@ void WarnOfNoEffect(Tool& tool, const MountFlags& flags) {
       {{"flags", others}});
 }
 
+// A cache in the mount itself would wait for its own reads, or cache what it caches.
+Result<void> CheckCacheDirectories(const volume::CacheOptions& cache,
+                                   const std::string& mount_point) {
+  for (const volume::CacheDirectory& directory : cache.directories) {
+    std::error_code error;
+    const std::string path = std::filesystem::weakly_canonical(directory.path, error).string();
+    if (error || !(path + "/").starts_with(mount_point + "/")) continue;
+    return paddleop::Fail(Code::kInvalid,
+                          "--cache-dir {} lies in the mount point {}; choose a directory elsewhere",
+                          directory.path, mount_point);
+  }
+  return {};
+}
+
 // As format does it, or by reading what format has written.
 Result<void> TryStore(const Context& ctx, volume::Volume& volume, bool read_only) {
   auto& store = volume.objects();
@@ -222,6 +237,7 @@ Result<void> Serve(Tool& tool, MountFlags& flags) {
   ASSIGN_OR_RETURN(const std::string mount_point, fuse::CanonicalDirectory(flags.mount_point));
   RETURN_IF_ERROR(fuse::CheckMountPoint(mount_point));
   ASSIGN_OR_RETURN(const auto volume_options, MakeVolumeOptions(flags, mount_point));
+  RETURN_IF_ERROR(CheckCacheDirectories(volume_options.cache, mount_point));
   ASSIGN_OR_RETURN(auto options, MakeMountOptions(flags, mount_point));
   WarnOfNoEffect(tool, flags);
   if (flags.fake) return {};

@@ -53,6 +53,10 @@ TEST(MountCommand, SaysInOneLineWhatIsWrong) {
   ExpectLine({"mount", url, dir + "/m", "-d", "--metrics", "nonsense"}, 1, {"nonsense"});
   ExpectLine({"mount", url, dir + "/m", "-d", "--log", "/proc/no/log"}, 1, {"/proc/no/log"});
   ExpectLine({"mount", url, dir + "/m", "--umask", "99"}, 1, {"--umask", "99"});
+  for (const std::string inside : {"", "/c"}) {
+    ExpectLine({"mount", url, dir + "/m", "--cache-dir", dir + "/./m" + inside}, 1,
+               {"--cache-dir", dir + "/m", "elsewhere"});
+  }
   ExpectLine({"mount", url, dir + "/m", "--exit-timeout", "0s"}, 1, {"--exit-timeout"});
   ExpectLine({"mount", url, dir + "/m", "--root-squash", "1000:1000"}, 2, {"--root-squash"});
   ExpectLine({"mount", url, dir + "/m", "-o", "all-squash=1:1"}, 2, {"--all-squash"});
