@@ -5,16 +5,17 @@
 #include <algorithm>
 #include <cstdlib>
 #include <new>
+#include <utility>
+
+#include "base/thread_pool.h"
 
 namespace paddleop::volume {
 namespace {
 
 constexpr std::size_t kPage = 4096;
 constexpr std::size_t kHuge = 2U << 20;
-// Free buffers: one for so many in use (a mount that rests keeps two blocks), and never more than
-// the most.
-constexpr std::size_t kInUseForOneFree = 3;
-constexpr std::size_t kMostFree = 4;
+// Free buffers: as many as were in use together lately, but not more than that.
+constexpr std::size_t kMostFree = 16;
 
 std::byte* Allocate(std::size_t size) {
   const std::size_t alignment = size >= kHuge ? kHuge : kPage;
@@ -38,7 +39,14 @@ void BlockBuffer::Free::operator()(std::byte* memory) const {
   }
 }
 
+BlockBufferPool::BlockBufferPool(std::size_t block_size, std::chrono::milliseconds rest)
+    : block_size_(block_size), rest_(rest), trimmer_([this](const std::stop_token& stop) {
+        SetThreadName("block-buffers");
+        TrimWhenAtRest(stop);
+      }) {}
+
 BlockBufferPool::~BlockBufferPool() {
+  trimmer_ = {};
   for (std::byte* memory : free_) std::free(memory);
 }
 
@@ -48,7 +56,7 @@ BlockBuffer BlockBufferPool::Take(std::size_t size) {
   std::byte* memory = nullptr;
   {
     MutexLock lock(mutex_);
-    ++in_use_;
+    ++uses_;
     if (!free_.empty()) {
       memory = free_.back();
       free_.pop_back();
@@ -59,17 +67,29 @@ BlockBuffer BlockBufferPool::Take(std::size_t size) {
 }
 
 void BlockBufferPool::GiveBack(std::byte* memory) {
-  std::vector<std::byte*> excess;
   {
     MutexLock lock(mutex_);
-    --in_use_;
-    free_.push_back(memory);
-    while (free_.size() > std::min(kMostFree, in_use_ / kInUseForOneFree)) {
-      excess.push_back(free_.back());
-      free_.pop_back();
+    ++uses_;
+    if (free_.size() < kMostFree) {
+      free_.push_back(std::exchange(memory, nullptr));
+      if (free_.size() == 1) first_free_.notify_one();
     }
   }
-  for (std::byte* unneeded : excess) std::free(unneeded);
+  std::free(memory);
+}
+
+void BlockBufferPool::TrimWhenAtRest(const std::stop_token& stop) {
+  MutexLock lock(mutex_);
+  while (first_free_.wait(lock, stop, [this]() REQUIRES(mutex_) { return !free_.empty(); })) {
+    const std::uint64_t seen = uses_;
+    first_free_.wait_for(lock, stop, rest_, [] { return false; });
+    if (uses_ != seen) continue;
+    std::vector<std::byte*> unneeded;
+    unneeded.swap(free_);
+    lock.unlock();
+    for (std::byte* memory : unneeded) std::free(memory);
+    lock.lock();
+  }
 }
 
 std::size_t BlockBufferPool::kept() const {
