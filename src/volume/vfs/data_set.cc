@@ -104,7 +104,15 @@ class DataSet::State {
     return mark;
   }
 
-  View view() const { return view_.load(); }
+  View view() const {
+    MutexLock lock(view_mutex_);
+    return view_;
+  }
+  // Takes a state into use; the one that was.
+  View Show(View fresh) {
+    MutexLock lock(view_mutex_);
+    return std::exchange(view_, std::move(fresh));
+  }
 
   // Calls fn(piece) for the parts of [offset, offset + size) of a file.
   template <class Fn>
@@ -279,7 +287,7 @@ class DataSet::State {
   Result<RefreshDone> Refresh(const Context& ctx, ChangeListener& listener) {
     MutexLock one_at_a_time(refresh_mutex_);
     ASSIGN_OR_RETURN(View fresh, Load(ctx));
-    View old = view_.exchange(fresh);
+    View old = Show(fresh);
     refreshes_.Increment();
     // An answer from the old state that comes after the kernel was told to forget would be
     // remembered for good. So everybody who looks at the old state answers first.
@@ -296,7 +304,10 @@ class DataSet::State {
   MetricsRegistry::Gauge& files_;
   MetricsRegistry::Gauge& memory_;
   MetricsRegistry::Counter& refreshes_;
-  std::atomic<View> view_;
+  // Not an atomic pointer: the library's spins while another thread has it, and on few processors
+  // that thread may have to wait for the one that spins.
+  mutable Mutex view_mutex_;
+  View view_ GUARDED_BY(view_mutex_);
   StreamTable streams_;
   Mutex refresh_mutex_;  // taken before mutex_
   Mutex mutex_;
@@ -315,7 +326,7 @@ Result<std::unique_ptr<DataSet>> DataSet::Open(const Context& ctx, MetaStore& me
                                                const DataSetOptions& options) {
   auto state = std::make_unique<State>(meta, blocks, disk, metrics, options);
   ASSIGN_OR_RETURN(View view, state->Load(ctx));
-  state->view_.store(std::move(view));
+  std::ignore = state->Show(std::move(view));
   return std::unique_ptr<DataSet>(new DataSet(std::move(state)));
 }
 
