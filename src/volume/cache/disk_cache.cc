@@ -26,7 +26,7 @@ class Directories final : public DiskCache {
         open_(options.max_open_files),
         parts_(options.max_open_files / 4 + 1) {}
 
-  Result<void> Start(const Context& ctx) {
+  void Start(const Context& ctx) {
     const cache::DirEnvironment env{
         .options = options_,
         .log = log_,
@@ -40,13 +40,7 @@ class Directories final : public DiskCache {
                      [](const auto& a, const auto& b) { return a.level < b.level; });
     for (const CacheDirectory& directory : sorted) {
       auto dir = std::make_unique<CacheDir>(directory, env);
-      if (auto attached = dir->Attach(); !attached) {
-        if (attached.error().code() == Code::kInvalid)
-          return std::unexpected(std::move(attached).error());
-        dir->Failed("open", directory.path, ToErrno(attached.error().code()));
-        log_.Warn(ctx, "cache directory cannot be used now",
-                  {{"path", directory.path}, {"error", attached.error().message()}});
-      }
+      if (auto attached = dir->Attach(); !attached) dir->NotAttached(ctx, attached.error().message());
       dirs_.push_back(std::move(dir));
     }
     Arrange();
@@ -75,7 +69,6 @@ class Directories final : public DiskCache {
         } while (options_.clock->SleepFor(watch, options_.upkeep_interval));
       });
     }
-    return {};
   }
 
   // -- CacheStore --
@@ -475,7 +468,7 @@ Result<std::unique_ptr<DiskCache>> DiskCache::Open(const Context& ctx,
                                                    const Logger& log, MetricsRegistry& metrics) {
   RETURN_IF_ERROR(options.Validate());
   auto cache = std::make_unique<Directories>(options, log, metrics);
-  RETURN_IF_ERROR(cache->Start(ctx));
+  cache->Start(ctx);
   return cache;
 }
 

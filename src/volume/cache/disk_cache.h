@@ -121,9 +121,8 @@ struct CacheTraffic {
 // Thread-safe.
 class DiskCache : public CacheStore {
  public:
-  // Makes the directories. One that cannot be used now is left out, with a warning, until it can.
-  // kInvalid: an option is wrong, or a directory belongs to another volume (the message has its
-  // path).
+  // Makes the directories. One that cannot be used now, or is another volume's, is left out, with a
+  // warning, until it can. kInvalid: an option is wrong.
   static Result<std::unique_ptr<DiskCache>> Open(const Context& ctx,
                                                  const DiskCacheOptions& options, const Logger& log,
                                                  MetricsRegistry& metrics);

@@ -344,7 +344,7 @@ TEST_F(DiskCacheTest, WhatABlockIsChargedItsRemovalGivesBack) {
 
 TEST_F(DiskCacheTest, ATieredCacheTriesTheMemoryFirst) {
   auto disk = Open();
-  auto tiered = MakeTieredCache(MakeMemoryCache(1 << 20), *disk);
+  auto tiered = MakeTieredCache(MakeMemoryCache(1 << 20), disk.get(), metrics_);
   ASSERT_TRUE(tiered->Put(ctx_, Block(1), AsBytes(Content(Block(1)))));
   ASSERT_OK(disk->ClearAll(ctx_));
   EXPECT_TRUE(Holds(*tiered, Block(1)));
@@ -353,6 +353,22 @@ TEST_F(DiskCacheTest, ATieredCacheTriesTheMemoryFirst) {
   EXPECT_FALSE(tiered->Contains(Block(1)));
   ASSERT_TRUE(Put(*disk, Block(2)));
   EXPECT_TRUE(Holds(*tiered, Block(2)));
+  const std::string counted = metrics_.Serialize();
+  EXPECT_THAT(counted, HasSubstr("paddleop_cache_hits_total{tier=\"memory\"} 1\n"));
+  EXPECT_THAT(counted, HasSubstr("paddleop_cache_hits_total{tier=\"disk\"} 1\n"));
+  EXPECT_THAT(counted, HasSubstr("paddleop_cache_misses_total 0\n"));
+}
+
+TEST_F(DiskCacheTest, MemoryAloneCountsWhatItServesAndWhatNot) {
+  auto memory = MakeTieredCache(MakeMemoryCache(1 << 20), nullptr, metrics_);
+  ASSERT_TRUE(memory->Put(ctx_, Block(1, 100), AsBytes(Content(Block(1, 100)))));
+  EXPECT_TRUE(Holds(*memory, Block(1, 100)));
+  EXPECT_EQ(Read(*memory, Block(2, 100), 0, 10), "miss");
+  const std::string counted = metrics_.Serialize();
+  EXPECT_THAT(counted, HasSubstr("paddleop_cache_hits_total{tier=\"memory\"} 1\n"));
+  EXPECT_THAT(counted, HasSubstr("paddleop_cache_hit_bytes_total{tier=\"memory\"} 100\n"));
+  EXPECT_THAT(counted, HasSubstr("paddleop_cache_misses_total 1\n"));
+  EXPECT_THAT(counted, HasSubstr("paddleop_cache_miss_bytes_total 10\n"));
 }
 
 TEST_F(DiskCacheTest, ManyThreadsAndTwoCachesAgree) {

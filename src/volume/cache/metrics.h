@@ -5,9 +5,13 @@
 namespace paddleop::volume::cache_metrics {
 
 inline constexpr char kHits[] = "paddleop_cache_hits_total";           // label tier
+inline constexpr char kHitsHelp[] = "reads that a cache served";
 inline constexpr char kHitBytes[] = "paddleop_cache_hit_bytes_total";  // label tier
+inline constexpr char kHitBytesHelp[] = "bytes that a cache served";
 inline constexpr char kMisses[] = "paddleop_cache_misses_total";
+inline constexpr char kMissesHelp[] = "reads that no cache served";
 inline constexpr char kMissBytes[] = "paddleop_cache_miss_bytes_total";
+inline constexpr char kMissBytesHelp[] = "bytes that no cache served";
 inline constexpr char kStored[] = "paddleop_cache_stored_bytes_total";
 inline constexpr char kRefused[] = "paddleop_cache_refused_total";
 inline constexpr char kEvicted[] = "paddleop_cache_evicted_total";

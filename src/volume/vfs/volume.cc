@@ -57,8 +57,11 @@ Result<void> Volume::OpenObjects(const VolumeOptions& options, MetricsRegistry& 
 Result<void> Volume::OpenCaches(const Context& ctx, const VolumeOptions& options, const Logger& log,
                                 MetricsRegistry& metrics) {
   const std::uint64_t memory = MemoryForBlocks(options);
-  if (memory > 0) cache_ = MakeMemoryCache(memory);
-  if (options.cache.directories.empty()) return {};
+  std::unique_ptr<CacheStore> in_memory = memory > 0 ? MakeMemoryCache(memory) : nullptr;
+  if (options.cache.directories.empty()) {
+    if (in_memory) cache_ = MakeTieredCache(std::move(in_memory), nullptr, metrics);
+    return {};
+  }
   DiskCacheOptions disk{.uuid = setting_.uuid,
                         .layout = setting_.layout(),
                         .directories = options.cache.directories,
@@ -66,7 +69,7 @@ Result<void> Volume::OpenCaches(const Context& ctx, const VolumeOptions& options
                         .direct_reads = options.cache.direct_reads};
   if (!options.cache_upkeep) disk.recount_interval = std::chrono::seconds(0);
   ASSIGN_OR_RETURN(disk_cache_, DiskCache::Open(ctx, disk, log, metrics));
-  cache_ = MakeTieredCache(std::move(cache_), *disk_cache_);
+  cache_ = MakeTieredCache(std::move(in_memory), disk_cache_.get(), metrics);
   return {};
 }
 

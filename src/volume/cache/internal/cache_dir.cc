@@ -128,12 +128,12 @@ bool LooksLikeVolumeCache(const std::string& path) {
 }  // namespace
 
 Metrics::Metrics(MetricsRegistry& registry)
-    : hits(registry.AddCounter(cache_metrics::kHits, "reads that a cache served",
+    : hits(registry.AddCounter(cache_metrics::kHits, cache_metrics::kHitsHelp,
                                {{"tier", "disk"}})),
-      hit_bytes(registry.AddCounter(cache_metrics::kHitBytes, "bytes that a cache served",
+      hit_bytes(registry.AddCounter(cache_metrics::kHitBytes, cache_metrics::kHitBytesHelp,
                                     {{"tier", "disk"}})),
-      misses(registry.AddCounter(cache_metrics::kMisses, "reads that no cache served")),
-      miss_bytes(registry.AddCounter(cache_metrics::kMissBytes, "bytes that no cache served")),
+      misses(registry.AddCounter(cache_metrics::kMisses, cache_metrics::kMissesHelp)),
+      miss_bytes(registry.AddCounter(cache_metrics::kMissBytes, cache_metrics::kMissBytesHelp)),
       stored(registry.AddCounter(cache_metrics::kStored, "bytes written to cache directories")),
       refused(registry.AddCounter(cache_metrics::kRefused, "blocks that found no room")),
       evicted(registry.AddCounter(cache_metrics::kEvicted, "blocks evicted")),
@@ -166,11 +166,7 @@ std::string CacheDir::PartPath(const BlockId& block) const {
 }
 
 Result<void> CacheDir::Attach() {
-  if (LooksLikeVolumeCache(directory_.path)) {
-    return Fail(Code::kInvalid, "{} is itself the cache of a volume; give the directory above it",
-                directory_.path);
-  }
-  RETURN_IF_ERROR(CheckMount());
+  RETURN_IF_ERROR(CheckPlace());
   const mode_t mode = folder_mode();
   RETURN_IF_ERROR(MakeDirectories(root_ + "/raw", mode));
   RETURN_IF_ERROR(MakeDirectories(root_ + std::string(kTemporary), mode));
@@ -209,7 +205,18 @@ Result<void> CacheDir::Attach() {
   return {};
 }
 
-Result<void> CacheDir::CheckMount() const {
+void CacheDir::NotAttached(const Context& ctx, const std::string& why) {
+  env_.metrics.errors.Increment();
+  SetProblem(why);
+  env_.log.Warn(ctx, "cache directory cannot be used now",
+                {{"path", directory_.path}, {"error", why}});
+}
+
+Result<void> CacheDir::CheckPlace() const {
+  if (LooksLikeVolumeCache(directory_.path)) {
+    return Fail(Code::kInvalid, "{} is itself the cache of a volume; give the directory above it",
+                directory_.path);
+  }
   std::string mount_point, id;
   {
     MutexLock lock(state_mutex_);

@@ -60,6 +60,8 @@ class CacheDir {
 
   // Makes the folders and maps the counters; again after a failure. kInvalid: another volume's.
   Result<void> Attach();
+  // Says why the first attempt has failed; upkeep makes others.
+  void NotAttached(const Context& ctx, const std::string& why);
   bool usable() const { return usable_.load(std::memory_order_relaxed); }
   const CacheDirectory& directory() const { return directory_; }
   // What the official client calls this directory by, when it chooses one for a block; empty until
@@ -208,9 +210,10 @@ class CacheDir {
   // A process that was killed inside a change has left the counters wrong.
   bool SomebodyDied();
   bool Probe();
-  // kUnavailable if the disk of the directory has been unmounted, so that all that would be made
-  // were on the one below. Another disk in its place is fine, and so is a cache that was moved.
-  Result<void> CheckMount() const EXCLUDES(state_mutex_);
+  // Before anything is made there. kInvalid: it lies in the cache of a volume. kUnavailable: its
+  // disk has been unmounted, so that all that would be made were on the one below; another disk in
+  // its place is fine, and so is a cache that was moved.
+  Result<void> CheckPlace() const EXCLUDES(state_mutex_);
   // What has been under way for too long, in words; empty if nothing has.
   std::string Hanging() const;
   // True if it was in use.

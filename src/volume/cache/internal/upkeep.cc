@@ -363,7 +363,7 @@ bool CacheDir::Probe() {
     return false;
   }
   const std::string path = fmt::format("{}/.samplefs.probe-{}", root_, ::getpid());
-  Result<void> works = CheckMount();
+  Result<void> works = CheckPlace();
   if (works) works = MakeDirectories(root_, 0700);
   if (works) works = WriteFileAtomic(path, "probe", 0600);
   if (works) {
