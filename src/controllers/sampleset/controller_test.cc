@@ -253,9 +253,8 @@ TEST_F(SetControllerTest, C8_AnObjectOfSomebodyElseIsReported) {
 TEST_F(SetControllerTest, C9_WhoIsSecondAtTheVolumeTakesALongName) {
   Builtin builtin(cluster_);
   CreateSet("s", 1);
-  ASSERT_OK(kube::PatchStatus(
-      ctx_, cluster_, api::SampleSet::kType, {"data", "s"}, "{}",
-      R"({"volumeName":"s","nodeLabel":"paddlepaddle.org/juicefs-s"})"));
+  ASSERT_OK(kube::PatchStatus(ctx_, cluster_, api::SampleSet::kType, {"data", "s"}, "{}",
+                              R"({"volumeName":"s","nodeLabel":"paddlepaddle.org/juicefs-s"})"));
   ASSERT_OK(cluster_.Create(ctx_, api::PersistentVolume::kType, "",
                             R"({"apiVersion":"v1","kind":"PersistentVolume","metadata":{"name":"s",
                             "labels":{"paddlepaddle.org/sampleset-uid":"of another"}}})"));

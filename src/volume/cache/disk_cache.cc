@@ -40,7 +40,8 @@ class Directories final : public DiskCache {
                      [](const auto& a, const auto& b) { return a.level < b.level; });
     for (const CacheDirectory& directory : sorted) {
       auto dir = std::make_unique<CacheDir>(directory, env);
-      if (auto attached = dir->Attach(); !attached) dir->NotAttached(ctx, attached.error().message());
+      if (auto attached = dir->Attach(); !attached)
+        dir->NotAttached(ctx, attached.error().message());
       dirs_.push_back(std::move(dir));
     }
     Arrange();

@@ -4,7 +4,7 @@
 
 namespace paddleop::volume::cache_metrics {
 
-inline constexpr char kHits[] = "paddleop_cache_hits_total";           // label tier
+inline constexpr char kHits[] = "paddleop_cache_hits_total";  // label tier
 inline constexpr char kHitsHelp[] = "reads that a cache served";
 inline constexpr char kHitBytes[] = "paddleop_cache_hit_bytes_total";  // label tier
 inline constexpr char kHitBytesHelp[] = "bytes that a cache served";

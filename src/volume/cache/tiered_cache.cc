@@ -15,8 +15,7 @@ class TieredCache final : public CacheStore {
         hit_bytes_(metrics.AddCounter(cache_metrics::kHitBytes, cache_metrics::kHitBytesHelp,
                                       {{"tier", "memory"}})),
         misses_(metrics.AddCounter(cache_metrics::kMisses, cache_metrics::kMissesHelp)),
-        miss_bytes_(metrics.AddCounter(cache_metrics::kMissBytes, cache_metrics::kMissBytesHelp)) {
-  }
+        miss_bytes_(metrics.AddCounter(cache_metrics::kMissBytes, cache_metrics::kMissBytesHelp)) {}
 
   bool Read(const Context& ctx, const BlockId& block, std::uint32_t offset,
             std::span<std::byte> out) override {

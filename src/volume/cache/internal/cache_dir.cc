@@ -128,8 +128,7 @@ bool LooksLikeVolumeCache(const std::string& path) {
 }  // namespace
 
 Metrics::Metrics(MetricsRegistry& registry)
-    : hits(registry.AddCounter(cache_metrics::kHits, cache_metrics::kHitsHelp,
-                               {{"tier", "disk"}})),
+    : hits(registry.AddCounter(cache_metrics::kHits, cache_metrics::kHitsHelp, {{"tier", "disk"}})),
       hit_bytes(registry.AddCounter(cache_metrics::kHitBytes, cache_metrics::kHitBytesHelp,
                                     {{"tier", "disk"}})),
       misses(registry.AddCounter(cache_metrics::kMisses, cache_metrics::kMissesHelp)),

@@ -34,8 +34,8 @@ AsyncBlocks::AsyncBlocks(BlockStore& blocks, DiskCache* disk, MetricsRegistry& m
       options_(options),
       on_miss_(std::move(on_miss)),
       ledger_(metrics),
-      cache_hits_(metrics.AddCounter(cache_metrics::kHits, cache_metrics::kHitsHelp,
-                                     {{"tier", "disk"}})),
+      cache_hits_(
+          metrics.AddCounter(cache_metrics::kHits, cache_metrics::kHitsHelp, {{"tier", "disk"}})),
       cache_hit_bytes_(metrics.AddCounter(cache_metrics::kHitBytes, cache_metrics::kHitBytesHelp,
                                           {{"tier", "disk"}})),
       fetch_errors_(metrics.AddCounter(kFetchErrors, kFetchErrorsHelp)),
