@@ -12,7 +12,7 @@ base="
   g++ cmake ninja-build ccache pkg-config git
   libcurl4-openssl-dev libssl-dev libboost1.81-dev
   nlohmann-json3-dev libsimdjson-dev libyaml-cpp-dev libpugixml-dev
-  libhiredis-dev libsqlite3-dev libfuse3-dev fuse3
+  libhiredis-dev libsqlite3-dev libaio-dev libfuse3-dev fuse3
   libfmt-dev libspdlog-dev libcli11-dev prometheus-cpp-dev
   libzstd-dev liblz4-dev zlib1g-dev libxxhash-dev libhowardhinnant-date-dev
   libgtest-dev libgmock-dev libbenchmark-dev

@@ -2,6 +2,7 @@
 
 #include <malloc.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -20,9 +21,6 @@
 
 namespace paddleop::cmd {
 namespace {
-
-// In data-set mode: reads of cached blocks that threads of the session do by themselves.
-constexpr std::size_t kDiskReads = 16;
 
 std::string DefaultLog() {
   return ::geteuid() == 0 ? "/var/log/samplefs.log"
@@ -114,12 +112,10 @@ Result<fuse::MountOptions> MakeMountOptions(const MountFlags& flags,
   options.session.allow_other = flags.allow_other || ::geteuid() == 0;
   options.session.options = flags.kernel_options;
   const std::size_t cores = std::max(2U, std::thread::hardware_concurrency());
-  // In data-set mode so many threads never wait; others are there to read cached blocks from disks.
-  const std::size_t never_wait = std::min<std::size_t>(cores, 8);
-  const std::size_t threads = flags.read_only ? never_wait + kDiskReads : 64;
+  // In data-set mode they never wait for anything.
+  const std::size_t threads = flags.read_only ? std::min<std::size_t>(cores, 8) : 64;
   options.session.max_threads =
       flags.threads > 0 ? static_cast<std::size_t>(flags.threads) : threads;
-  options.data_set.own_reads = std::max(options.session.max_threads, never_wait) - never_wait;
   options.session.idle_threads = std::min(options.session.max_threads, cores * 2);
   options.session.readahead_kib = 8192;
   auto& general = options.general;
@@ -158,6 +154,14 @@ Result<fuse::MountOptions> MakeMountOptions(const MountFlags& flags,
 void EndInOrder(int) {
   ::signal(SIGHUP, SIG_IGN);
   ::kill(::getpid(), SIGTERM);
+}
+
+// Every cached block that stays open takes a descriptor.
+void AllowManyFiles() {
+  rlimit files{};
+  if (::getrlimit(RLIMIT_NOFILE, &files) != 0) return;
+  files.rlim_cur = files.rlim_max;
+  ::setrlimit(RLIMIT_NOFILE, &files);
 }
 
 // In data-set mode a hangup means to refresh, once there is something to refresh.
@@ -288,6 +292,7 @@ int RunMountCommand(Tool& tool, MountFlags& flags) {
     return *started;
   }
   HandleHangup(flags.read_only);
+  AllowManyFiles();
   // Blocks come and go in buffers of megabytes: their memory goes back to the system at once, and
   // many threads do not each keep a heap of their own.
   ::mallopt(M_MMAP_THRESHOLD, 1 << 20);

@@ -413,16 +413,7 @@ TEST(MountCommand, CountsWhatItDoes) {
     auto mount = TestMount::Make(**volume, {mode});
     ASSERT_OK(mount);
     EXPECT_EQ(WrongFiles(**mount), 0);
-    struct stat root = {};
-    ASSERT_EQ(::stat((*mount)->path().c_str(), &root), 0);
-    auto metrics = RunProcess({"curl", "-sf", "--unix-socket",
-                               fmt::format("/run/samplefs/{}.sock", minor(root.st_dev)),
-                               "http://mount/metrics"});
-    ASSERT_OK(metrics);
-    const auto value = [&](const std::string& series) {
-      const std::size_t at = metrics->out.find("\n" + series + " ");
-      return at == std::string::npos ? -1 : std::atof(&metrics->out[at + series.size() + 2]);
-    };
+    const auto value = [&](const std::string& series) { return (*mount)->Metric(series); };
     EXPECT_GE(value("paddleop_fuse_operation_seconds_count{op=\"read\"}"), 10);
     EXPECT_GT(value("paddleop_fuse_operation_seconds_sum{op=\"read\"}"), 0);
     EXPECT_GT(value("paddleop_fuse_bytes_total{direction=\"read\"}"), 10'000);

@@ -1,7 +1,9 @@
-// A cache directory on a disk of its own that fails, and is replaced.
+// A cache directory on a disk of its own that fails, is replaced, or hangs.
 #include <fcntl.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <linux/types.h>
+#include <signal.h>
 #include <sys/ioctl.h>
 #include <sys/mount.h>
 #include <unistd.h>
@@ -15,13 +17,16 @@ namespace paddleop::testing {
 namespace {
 
 using namespace std::chrono_literals;
+using ::testing::HasSubstr;
 
 // A real ext4 on a loop device.
 class Disk {
  public:
-  static Result<std::unique_ptr<Disk>> Make(const std::string& path) {
+  // `images`: where the file is that it is made of; beside `path` if none is given.
+  static Result<std::unique_ptr<Disk>> Make(const std::string& path, std::string images = {}) {
     RETURN_IF_ERROR(MakeDirectories(path));
-    std::unique_ptr<Disk> disk(new Disk(path));
+    if (images.empty()) images = path;
+    std::unique_ptr<Disk> disk(new Disk(path, std::move(images)));
     RETURN_IF_ERROR(disk->Insert());
     return disk;
   }
@@ -45,14 +50,18 @@ class Disk {
   }
 
  private:
-  explicit Disk(std::string path) : path_(std::move(path)) {}
+  Disk(std::string path, std::string images) : path_(std::move(path)), images_(std::move(images)) {}
 
   Result<void> Insert() {
-    const std::string image = fmt::format("{}.{}.img", path_, ++images_);
+    const std::string image = fmt::format("{}.{}.img", images_, ++made_);
     const UniqueFd file(::open(image.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
     if (!file.valid() || ::ftruncate(file.get(), 64 << 20) != 0) return ErrnoFail("make {}", image);
     RETURN_IF_ERROR(Run({"mkfs.ext4", "-q", image}));
-    return Run({"mount", "-o", "loop", image, path_});
+    RETURN_IF_ERROR(Run({"mount", "-o", "loop", image, path_}));
+    // What is read of it is read of the image.
+    ASSIGN_OR_RETURN(const ProcessResult device,
+                     RunProcess({"findmnt", "-n", "-o", "SOURCE", path_}));
+    return Run({"losetup", "--direct-io=on", device.out.substr(0, device.out.find('\n'))});
   }
 
   static Result<void> Run(const std::vector<std::string>& argv) {
@@ -62,7 +71,20 @@ class Disk {
   }
 
   const std::string path_;
-  int images_ = 0;
+  const std::string images_;
+  int made_ = 0;
+};
+
+// As long as it lives the process does nothing.
+class Stopped {
+ public:
+  explicit Stopped(pid_t pid) : pid_(pid) { EXPECT_EQ(::kill(pid_, SIGSTOP), 0); }
+  ~Stopped() { ::kill(pid_, SIGCONT); }
+  Stopped(const Stopped&) = delete;
+  Stopped& operator=(const Stopped&) = delete;
+
+ private:
+  const pid_t pid_;
 };
 
 nlohmann::json Directory(const TestMount& mount) {
@@ -106,6 +128,38 @@ TEST(CacheDisk, OneThatFailsCostsOnlyHitsAndCanBeReplaced) {
     EXPECT_TRUE(WaitFor([&] { return Directory(**mount).value("blocks", 0) >= 10; }));
     ASSERT_OK((*mount)->Unmount());
   }
+}
+
+// The disk's image is a file of another mount. While that one's process is stopped, what was asked
+// of the disk does not come back, and nothing says so.
+TEST(CacheDisk, OneThatHangsKeepsNoReaderFromTheStore) {
+  auto volume = VolumeWithFiles(Engine::kSqlite);
+  ASSERT_OK(volume);
+  auto below = TestVolume::Make(Engine::kSqlite);
+  ASSERT_OK(below);
+  auto images = TestMount::Make(**below, {"--no-bgjob"});
+  ASSERT_OK(images);
+  auto disk = Disk::Make((*volume)->dir() + "/disk", (*images)->File("disk"));
+  ASSERT_OK(disk);
+  const std::vector<std::string> options = {"--read-only", "--cache-dir", (*disk)->path()};
+  auto mount = TestMount::Make(**volume, options);
+  ASSERT_OK(mount);
+  EXPECT_EQ(WrongFiles(**mount), 0);
+  EXPECT_TRUE(WaitFor([&] { return Directory(**mount).value("blocks", 0) >= 10; }));
+  ASSERT_OK((*mount)->Unmount());
+  mount = TestMount::Make(**volume, options);
+  ASSERT_OK(mount);
+  EXPECT_OK(ReadWhole((*mount)->File("f0")));
+  {
+    const Stopped hangs((*images)->pid());
+    EXPECT_EQ(WrongFiles(**mount), 0) << (*mount)->Log();
+    EXPECT_TRUE(WaitFor([&] { return !Directory(**mount).value("usable", true); }));
+    EXPECT_THAT(Directory(**mount).value("problem", ""), HasSubstr("hangs"));
+    EXPECT_GT((*mount)->Metric("paddleop_dataset_cache_reads_given_up_total"), 0);
+  }
+  EXPECT_TRUE(WaitFor([&] { return Directory(**mount).value("usable", false); }));
+  EXPECT_EQ(WrongFiles(**mount), 0);
+  ASSERT_OK((*mount)->Unmount());
 }
 
 TEST(CacheDisk, OneThatHasFailedBeforeIsLeftOut) {

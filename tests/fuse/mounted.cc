@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -132,6 +133,17 @@ Result<nlohmann::json> TestMount::Status() const {
 Result<std::uint64_t> TestMount::Requests() const {
   ASSIGN_OR_RETURN(const nlohmann::json status, Status());
   return status.value("requests", std::uint64_t{0});
+}
+
+double TestMount::Metric(const std::string& series) const {
+  struct stat root{};
+  if (::stat(path_.c_str(), &root) != 0) return -1;
+  const auto metrics = RunProcess({"curl", "-sf", "-m", "20", "--unix-socket",
+                                   fmt::format("/run/samplefs/{}.sock", minor(root.st_dev)),
+                                   "http://mount/metrics"});
+  const std::string text = metrics ? metrics->out : "";
+  const std::size_t at = text.find("\n" + series + " ");
+  return at == std::string::npos ? -1 : std::atof(&text[at + series.size() + 2]);
 }
 
 Result<void> TestMount::Unmount(const std::vector<std::string>& options) {

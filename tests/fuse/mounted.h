@@ -57,6 +57,8 @@ class TestMount {
   Result<nlohmann::json> Status() const;
   // How many requests the kernel has sent so far.
   Result<std::uint64_t> Requests() const;
+  // The value of a series, by the mount's socket; -1 if there is none of that name.
+  double Metric(const std::string& series) const;
   // Unmounts and waits for the process.
   Result<void> Unmount(const std::vector<std::string>& options = {});
   std::string Log() const;

@@ -76,7 +76,7 @@ class Directories final : public DiskCache {
 
   bool Read(const Context&, const BlockId& block, std::uint32_t offset,
             std::span<std::byte> out) override {
-    if (auto file = FindOpen(block)) {
+    if (auto file = OpenWhole(block)) {
       if (file->Read(offset, out)) {
         Hit(out.size());
         return true;
@@ -131,15 +131,12 @@ class Directories final : public DiskCache {
   // -- DiskCache --
 
   std::shared_ptr<BlockFile> Find(const BlockId& block) override {
-    struct Reading {
-      std::shared_ptr<OpenBlock> file;
-      cache::Operations::Stamp stamp;
-    };
-    auto file = FindOpen(block);
-    if (!file) return nullptr;
-    OpenBlock* const found = file.get();
-    auto stamp = found->BeginRead();
-    return {std::make_shared<Reading>(std::move(file), std::move(stamp)), found};
+    return Reading(OpenWhole(block));
+  }
+
+  std::shared_ptr<BlockFile> FindOpen(const BlockId& block) override {
+    auto file = open_.Find(block);
+    return file && file->good() ? Reading(std::move(file)) : nullptr;
   }
 
   bool ContainsRange(const BlockId& block, std::uint32_t offset, std::uint32_t size) override {
@@ -318,7 +315,19 @@ class Directories final : public DiskCache {
     return order;
   }
 
-  std::shared_ptr<OpenBlock> FindOpen(const BlockId& block) {
+  // With the time that its reader has it.
+  static std::shared_ptr<BlockFile> Reading(std::shared_ptr<OpenBlock> file) {
+    struct Stamped {
+      std::shared_ptr<OpenBlock> file;
+      cache::Operations::Stamp stamp;
+    };
+    if (!file) return nullptr;
+    OpenBlock* const found = file.get();
+    auto stamp = found->BeginRead();
+    return {std::make_shared<Stamped>(std::move(file), std::move(stamp)), found};
+  }
+
+  std::shared_ptr<OpenBlock> OpenWhole(const BlockId& block) {
     if (auto file = open_.Find(block)) {
       if (file->good()) return file;
       open_.Erase(block);

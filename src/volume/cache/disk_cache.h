@@ -54,6 +54,8 @@ class BlockFile {
   // True: opened with O_DIRECT, so offset, length and memory of a read must be multiples of 4 KiB.
   // A read may go past the block's end (checksums follow it) but returns short at the file's.
   virtual bool direct() const = 0;
+  // True: the file system has its files in memory, so that no read waits for a disk.
+  virtual bool in_memory() const = 0;
   virtual std::uint32_t length() const = 0;
 
   // What to read so that Verify can check all of [offset, offset + size): wider until every piece
@@ -69,6 +71,10 @@ class BlockFile {
   // False: they cannot be trusted. A file that is damaged for sure has been removed, with a warning
   // and a metric; otherwise Read may still be able to tell. If it cannot, read the block elsewhere.
   virtual bool Verify(std::uint32_t offset, std::span<const std::byte> bytes) = 0;
+  // True: Verify of the bytes of `span`, which ToRead named, will read nothing from the file.
+  virtual bool VerifiesAtOnce(const Span& span) const = 0;
+  // Reads what Verify needs for that. False: it could not be read.
+  virtual bool Prepare(const Span& span) = 0;
   // Reads and verifies.
   virtual bool Read(std::uint32_t offset, std::span<std::byte> out) = 0;
 };
@@ -133,6 +139,8 @@ class DiskCache : public CacheStore {
   // held only while reading: one that is held for longer than `hang_limit` is taken for a read that
   // does not come back.
   virtual std::shared_ptr<BlockFile> Find(const BlockId& block) = 0;
+  // The same for a file that is open already; never waits for a disk.
+  virtual std::shared_ptr<BlockFile> FindOpen(const BlockId& block) = 0;
   // True if Read would find all of these bytes, going by names and bitmaps.
   virtual bool ContainsRange(const BlockId& block, std::uint32_t offset, std::uint32_t size) = 0;
   // How many bytes of the block are kept as ranges; 0 if it is here whole.

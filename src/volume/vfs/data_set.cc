@@ -65,12 +65,11 @@ class DataSet::State {
         refreshes_(metrics.AddCounter(kRefreshes, kRefreshesHelp)),
         streams_(blocks.options().layout.block_size),
         async_(blocks, disk, metrics,
-               {.disk_threads = options.disk_threads,
-                .own_reads = options.own_reads,
-                .fetch_threads = options.fetch_threads,
+               {.fetch_threads = options.fetch_threads,
                 .recent_bytes = options.recent_bytes,
                 .timeout = options.io_timeout,
-                .retries = options.io_retries},
+                .retries = options.io_retries,
+                .disk = {.patience = options.disk_patience}},
                [this](const BlockId& block, std::uint64_t hint) { OnMiss(block, hint); }) {}
 
   // Loads the tree and what tells whether it is still the newest.
@@ -171,8 +170,7 @@ class DataSet::State {
     };
     if (pieces.size() == 1 && pieces[0].block.length != 0) {
       const Piece& piece = pieces[0];
-      return async_.Read(piece.block, piece.offset, piece.size, node, /*may_wait=*/true,
-                         std::move(answer));
+      return async_.Read(piece.block, piece.offset, piece.size, node, std::move(answer));
     }
     auto gather = std::make_shared<Gather>(count, pieces.size() + 1, std::move(answer));
     std::size_t at = 0;
@@ -180,8 +178,7 @@ class DataSet::State {
       if (piece.block.length == 0) {
         gather->left.fetch_sub(1);  // the buffer is zeros already
       } else {
-        // The last one by ourselves, while others read those before it.
-        async_.Read(piece.block, piece.offset, piece.size, node, &piece == &pieces.back(),
+        async_.Read(piece.block, piece.offset, piece.size, node,
                     [gather, at, n = piece.size](Result<std::span<const std::byte>> bytes) {
                       gather->Finish(at, n, std::move(bytes));
                     });

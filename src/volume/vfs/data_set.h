@@ -19,14 +19,14 @@ namespace paddleop::volume {
 
 struct DataSetOptions {
   Ino root = kRootIno;
-  std::size_t disk_threads = 8;
-  std::size_t own_reads = 0;  // callers of Read that may wait for a disk at the same time
   std::size_t fetch_threads = 12;
   // Blocks just fetched or read that stay in memory; part of the block store's buffers.
   std::uint64_t recent_bytes = 8ULL << 20;
   std::uint64_t max_readahead = 32ULL << 20;  // ahead of sequential readers of big files
   // How long a read is tried, retries included.
   std::chrono::milliseconds io_timeout{60'000};
+  // After that a read that a cache directory does not answer goes to the store.
+  std::chrono::milliseconds disk_patience{5'000};
   int io_retries = 0;    // of a block that the store does not give; 0: as long as io_timeout lasts
   bool prefetch = true;  // packs that follow the one that was just fetched
   // How long a refresh waits for requests that still see the old state.
@@ -72,7 +72,7 @@ struct DataSetStatus {
 
 // A read-only view of a volume as of one moment, made for reading everything many times: the whole
 // tree is in memory, so names and attributes cost no round trip, and reads are answered by callback
-// so that no thread of the caller waits for the network, and at most `own_reads` for a disk.
+// so that no thread of the caller waits for the network or for a disk.
 //
 // Thread-safe.
 class DataSet {

@@ -2,12 +2,15 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <future>
 #include <random>
 #include <set>
 #include <thread>
 
 #include "volume/cache/metrics.h"
+#include "volume/cache/testing/held_access.h"
+#include "volume/vfs/metrics.h"
 #include "volume/vfs/testing/data_set_fixture.h"
 
 namespace paddleop::volume {
@@ -35,12 +38,12 @@ struct Recorder final : ChangeListener {
   std::vector<std::string> order;
 };
 
-TEST_F(DataSetTest, SoManyCallersReadTheDiskThemselves) {
+TEST_F(DataSetTest, ReadsCachedBlocksAndCountsThem) {
   OpenDisk();
   Import(2, 20, 3'000);
   const std::string big = Content("big", 3 * kBlock);
   Write("big", big);
-  const DataSetOptions options{.own_reads = 1, .recent_bytes = 0, .prefetch = false};
+  const DataSetOptions options{.recent_bytes = 0, .prefetch = false};
   Open(options);
   const auto all = [&] {
     for (const char* name : {"p000-000", "p001-000"})
@@ -50,30 +53,41 @@ TEST_F(DataSetTest, SoManyCallersReadTheDiskThemselves) {
   all();
   Open(options);  // the one before has brought everything to the disk when it ends
   ASSERT_EQ(disk_->Usage().blocks, 5U);
-
-  const auto reader = std::this_thread::get_id();
-  const auto answered_by = [&](const char* name, const std::function<void()>& meanwhile) {
-    std::promise<std::thread::id> answer;
-    set_->Read(Find(name), 0, 10, [&](const Result<std::span<const std::byte>>& bytes) {
-      EXPECT_OK(bytes);
-      meanwhile();
-      answer.set_value(std::this_thread::get_id());
-    });
-    return answer.get_future().get();
-  };
-  EXPECT_EQ(answered_by("p000-001",
-                        [&] {
-                          EXPECT_NE(answered_by("p000-002", [] {}), reader)
-                              << "a second one at the same time is left to the pool";
-                        }),
-            reader);
-  EXPECT_EQ(answered_by("p001-001", [] {}), reader) << "and there is room again afterwards";
   const auto& hits = metrics_.AddCounter(cache_metrics::kHits, "", {{"tier", "disk"}});
   const auto& bytes = metrics_.AddCounter(cache_metrics::kHitBytes, "", {{"tier", "disk"}});
   const double hits_before = hits.Value(), bytes_before = bytes.Value();
   all();
   EXPECT_EQ(hits.Value() - hits_before, 5);
   EXPECT_EQ(bytes.Value() - bytes_before, 6'000 + big.size());
+}
+
+TEST_F(DataSetTest, ADiskThatHangsKeepsNobodyFromTheStore) {
+  OpenDisk();
+  Import(20, 20, 3'000);
+  const DataSetOptions options{.recent_bytes = 0, .disk_patience = 300ms, .prefetch = false};
+  Open(options);
+  for (int p = 0; p < 20; ++p) ASSERT_OK(Read(Find(fmt::format("p{:03}-000", p)), 0, 3'000));
+  set_->Stop();
+  ASSERT_EQ(disk_->Usage().blocks, 20U);
+  testing::HeldAccess held;
+  // Nothing that is there opens any more.
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(dir_.File("cache"))) {
+    if (entry.is_regular_file() && entry.path().string().contains("/raw/"))
+      held.Watch(entry.path().string(), FAN_OPEN_PERM);
+  }
+  OpenDisk();
+  Open(options);
+  const auto begin = std::chrono::steady_clock::now();
+  for (int round = 0; round < 2; ++round) {
+    for (int p = 0; p < 20; ++p) {
+      const std::string name = fmt::format("p{:03}-{:03}", p, round + 1);
+      auto content = Read(Find(name), 0, 3'000);
+      ASSERT_OK(content);
+      EXPECT_EQ(*content, Content(name, 3'000));
+    }
+  }
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, 20s) << "a thread hangs once";
+  EXPECT_GT(metrics_.AddCounter(kReadsGivenUp, "").Value(), 0);
 }
 
 TEST_F(DataSetTest, BlocksOnTheDiskLeaveMemoryWhenNobodyReadsThem) {

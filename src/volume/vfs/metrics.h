@@ -16,6 +16,9 @@ inline constexpr char kPrefetchWindow[] = "paddleop_dataset_prefetch_window_bloc
 inline constexpr char kPrefetchWindowHelp[] = "How many blocks are fetched ahead after a miss.";
 inline constexpr char kFetchErrors[] = "paddleop_dataset_fetch_errors_total";
 inline constexpr char kFetchErrorsHelp[] = "Blocks that could not be had from the store.";
+inline constexpr char kReadsGivenUp[] = "paddleop_dataset_cache_reads_given_up_total";
+inline constexpr char kReadsGivenUpHelp[] =
+    "Reads that a cache directory did not answer in time and the store did.";
 inline constexpr char kDataSetFiles[] = "paddleop_dataset_inodes";
 inline constexpr char kDataSetFilesHelp[] = "Inodes of the data set's tree in memory.";
 inline constexpr char kDataSetMemory[] = "paddleop_dataset_tree_bytes";

@@ -1,5 +1,9 @@
 #include "volume/vfs/volume.h"
 
+#include <sys/resource.h>
+
+#include <algorithm>
+
 #include "base/crypto.h"
 #include "volume/cache/memory_cache.h"
 #include "volume/cache/tiered_cache.h"
@@ -12,6 +16,14 @@ namespace {
 
 std::uint64_t MemoryForBlocks(const VolumeOptions& options) {
   return options.cache.memory_bytes.value_or(options.memory_cache_bytes);
+}
+
+// Cached blocks that stay open: opening a file is the one thing a reader has to wait for. Most of
+// the descriptors are left to others.
+std::size_t MostOpenBlocks() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return DiskCacheOptions{}.max_open_files;
+  return std::clamp<std::size_t>(limit.rlim_cur / 8, DiskCacheOptions{}.max_open_files, 4096);
 }
 
 }  // namespace
@@ -66,7 +78,8 @@ Result<void> Volume::OpenCaches(const Context& ctx, const VolumeOptions& options
                         .layout = setting_.layout(),
                         .directories = options.cache.directories,
                         .checksum = options.cache.checksum,
-                        .direct_reads = options.cache.direct_reads};
+                        .direct_reads = options.cache.direct_reads,
+                        .max_open_files = MostOpenBlocks()};
   if (!options.cache_upkeep) disk.recount_interval = std::chrono::seconds(0);
   ASSIGN_OR_RETURN(disk_cache_, DiskCache::Open(ctx, disk, log, metrics));
   cache_ = MakeTieredCache(std::move(in_memory), disk_cache_.get(), metrics);

@@ -1,6 +1,8 @@
 #include "volume/cache/internal/block_file.h"
 
+#include <linux/magic.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <array>
@@ -22,6 +24,11 @@ constexpr std::uint64_t kBytesPerWord = std::uint64_t{64} * kFine;  // of verifi
 constexpr std::uint32_t kAlign = 4096;
 
 constexpr std::uint32_t PieceCount(std::uint32_t length) { return (length + kPiece - 1) / kPiece; }
+
+bool IsInMemory(int fd) {
+  struct statfs info{};
+  return ::fstatfs(fd, &info) == 0 && (info.f_type == TMPFS_MAGIC || info.f_type == RAMFS_MAGIC);
+}
 
 // A thread keeps this much between reads; more is given back at once.
 constexpr std::size_t kKeptBuffer = 1U << 20;
@@ -82,6 +89,7 @@ OpenBlock::OpenBlock(UniqueFd fd, bool direct, const BlockId& block, std::uint64
                      std::shared_ptr<VerifiedPieces> verified, Home home)
     : fd_(std::move(fd)),
       direct_(direct),
+      in_memory_(IsInMemory(fd_.get())),
       block_(block),
       has_checksums_(stored > block.length && level != ChecksumLevel::kNone),
       fine_(std::move(fine)),
@@ -138,7 +146,20 @@ bool OpenBlock::LoadChecksums() {
   ByteReader reader(AsText({bytes + skip, std::size_t{count} * 4}));
   checksums_.reserve(count);
   for (std::uint32_t i = 0; i < count; ++i) checksums_.push_back(reader.U32());
+  loaded_ = true;
   return true;
+}
+
+// What was read says what it was read for, whatever has been found out about `fine_` since.
+bool OpenBlock::ChecksCoarsely(std::uint64_t offset, std::uint64_t end) const {
+  return fine_.empty() || (offset % kPiece == 0 && (end % kPiece == 0 || end == block_.length));
+}
+
+bool OpenBlock::VerifiesAtOnce(const Span& span) const {
+  const std::uint64_t end =
+      std::min<std::uint64_t>(std::uint64_t{span.offset} + span.size, block_.length);
+  return !has_checksums_ || loaded_ || !ChecksCoarsely(span.offset, end) ||
+         verified_->Test(span.offset, end);
 }
 
 // `parts` follow one another from `offset` on; a piece may lie across several of them.
@@ -160,9 +181,7 @@ bool OpenBlock::VerifyParts(std::uint32_t offset,
       if (inside == parts[part].size()) ++part, inside = 0;
     }
   };
-  // What was read says which of the two it was read for, whatever has been found out since.
-  const bool coarse =
-      fine_.empty() || (offset % kPiece == 0 && (end % kPiece == 0 || end == block_.length));
+  const bool coarse = ChecksCoarsely(offset, end);
   const std::uint32_t step = coarse ? kPiece : kFine;
   const std::uint32_t first = (offset + step - 1) / step;
   if (std::uint64_t{first} * step >= end) return true;

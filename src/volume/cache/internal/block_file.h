@@ -77,9 +77,12 @@ class OpenBlock final : public BlockFile {
 
   int fd() const override { return fd_.get(); }
   bool direct() const override { return direct_; }
+  bool in_memory() const override { return in_memory_; }
   std::uint32_t length() const override { return block_.length; }
   Span ToRead(std::uint32_t offset, std::uint32_t size) const override;
   bool Verify(std::uint32_t offset, std::span<const std::byte> bytes) override;
+  bool VerifiesAtOnce(const Span& span) const override;
+  bool Prepare(const Span& span) override { return VerifiesAtOnce(span) || LoadChecksums(); }
   bool Read(std::uint32_t offset, std::span<std::byte> out) override;
 
   // False after damage or an error, and while its directory is out of use: not to be given to
@@ -96,6 +99,8 @@ class OpenBlock final : public BlockFile {
  private:
   bool VerifyParts(std::uint32_t offset, std::span<const std::span<const std::byte>> parts);
   bool LoadChecksums();
+  // True if bytes [offset, end) are checked in pieces of 32 KiB.
+  bool ChecksCoarsely(std::uint64_t offset, std::uint64_t end) const;
   bool UsesFine() const { return !fine_.empty() && fine_good_.load(std::memory_order_relaxed); }
   bool ReadSpan(std::uint32_t offset, std::span<std::byte> out);
   bool ReadPlain(const Span& span, std::uint32_t offset, std::span<std::byte> out);
@@ -105,6 +110,7 @@ class OpenBlock final : public BlockFile {
 
   const UniqueFd fd_;
   const bool direct_;
+  const bool in_memory_;
   const BlockId block_;
   const bool has_checksums_;
   const std::vector<std::uint32_t> fine_;
@@ -116,6 +122,7 @@ class OpenBlock final : public BlockFile {
   std::atomic<bool> fine_good_ = true;
   Mutex mutex_;
   std::vector<std::uint32_t> checksums_ GUARDED_BY(mutex_);  // read when first needed, then kept
+  std::atomic<bool> loaded_ = false;                         // they are there
 };
 
 // Memory aligned for O_DIRECT.

@@ -1,13 +1,10 @@
 #include "volume/vfs/internal/async_blocks.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <utility>
 
 #include "base/backoff.h"
 #include "base/clock.h"
-#include "volume/cache/metrics.h"
 #include "volume/vfs/internal/disk_watch.h"
 #include "volume/vfs/metrics.h"
 
@@ -22,6 +19,9 @@ constexpr int kMostInVain = 4;
 // So long after the last read of a block in memory, those that are on the disk, too, leave it.
 constexpr std::chrono::milliseconds kRecentIdle{250};
 
+// That put blocks on the disk.
+constexpr std::size_t kKeepThreads = 4;
+
 // A range saves something, and a block was worth fetching, at this part of a whole one.
 bool IsSmallPart(std::uint64_t bytes, const BlockId& block) { return bytes * 4 <= block.length; }
 
@@ -34,15 +34,13 @@ AsyncBlocks::AsyncBlocks(BlockStore& blocks, DiskCache* disk, MetricsRegistry& m
       options_(options),
       on_miss_(std::move(on_miss)),
       ledger_(metrics),
-      cache_hits_(
-          metrics.AddCounter(cache_metrics::kHits, cache_metrics::kHitsHelp, {{"tier", "disk"}})),
-      cache_hit_bytes_(metrics.AddCounter(cache_metrics::kHitBytes, cache_metrics::kHitBytesHelp,
-                                          {{"tier", "disk"}})),
       fetch_errors_(metrics.AddCounter(kFetchErrors, kFetchErrorsHelp)),
       keeps_(disk != nullptr),
+      reader_(disk == nullptr ? nullptr
+                              : std::make_unique<DiskReader>(*disk, metrics, options.disk)),
       fetch_pool_(
           {.name = "data-fetch", .threads = options.fetch_threads, .queue_limit = 1U << 16}),
-      disk_pool_({.name = "data-disk", .threads = options.disk_threads, .queue_limit = 1U << 16}) {
+      keep_pool_({.name = "data-keep", .threads = kKeepThreads, .queue_limit = kKeepThreads}) {
   int i = 0;
   for (const char* tier : {"memory", "disk", "store"}) {
     reads_[i] = &metrics.AddCounter(kDataSetReads, kDataSetReadsHelp, {{"tier", tier}});
@@ -58,8 +56,9 @@ AsyncBlocks::~AsyncBlocks() { Stop(); }
 
 void AsyncBlocks::Stop() {
   stop_.request_stop();
-  disk_pool_.Stop();
+  if (reader_) reader_->Stop();
   fetch_pool_.Stop();
+  keep_pool_.Stop();
 }
 
 Context AsyncBlocks::Bounded() const {
@@ -92,7 +91,7 @@ AsyncBlocks::Content AsyncBlocks::FindInMemory(const BlockId& block, Waiter* wai
 }
 
 void AsyncBlocks::Read(const BlockId& block, std::uint32_t offset, std::uint32_t size,
-                       std::uint64_t hint, bool may_wait, Done done) {
+                       std::uint64_t hint, Done done) {
   ledger_.Read(block);
   Waiter waiter{offset, size, std::move(done)};
   bool queued = false;
@@ -102,62 +101,16 @@ void AsyncBlocks::Read(const BlockId& block, std::uint32_t offset, std::uint32_t
     return waiter.done(content->bytes().subspan(offset, size));
   }
   if (queued) return;
-  if (disk_ == nullptr) return StartFetch(block, hint, std::move(waiter));
-  if (may_wait && own_reads_.fetch_add(1) < options_.own_reads) {
-    ReadFromDisk(block, hint, std::move(waiter));
-    own_reads_.fetch_sub(1);
-    return;
-  }
-  if (may_wait) own_reads_.fetch_sub(1);
-  auto shared = std::make_shared<Waiter>(std::move(waiter));
-  if (!disk_pool_.TrySubmit(
-          [this, block, hint, shared] { ReadFromDisk(block, hint, std::move(*shared)); })) {
-    shared->done(Fail(Code::kCancelled, "the mount is ending"));
-  }
-}
-
-bool AsyncBlocks::TryBlockFile(const BlockId& block, Waiter& waiter) {
-  const auto file = disk_->Find(block);
-  if (!file) return false;
-  const auto span = file->ToRead(waiter.offset, waiter.size);
-  // A direct read takes whole pages; at the block's end it goes on into the checksums.
-  const std::size_t wanted = file->direct() ? (span.size + 4095U) & ~4095U : span.size;
-  const ReadBuffers::Lease lease = buffers_.Take(wanted);
-  const std::span<std::byte> buffer = lease.bytes();
-  std::size_t got = 0;
-  while (got < span.size) {
-    const ssize_t n = ::pread(file->fd(), buffer.data() + got, wanted - got,
-                              static_cast<off_t>(span.offset + got));
-    if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) break;
-    got += static_cast<std::size_t>(n);
-    // What is left of a direct read that ended between pages cannot be asked for.
-    if (file->direct() && got % 4096 != 0) break;
-  }
-  const std::uint32_t skip = waiter.offset - span.offset;
-  if (got < skip + waiter.size) return false;
-  const std::size_t content = std::min<std::size_t>(got, span.size);
-  if (!file->Verify(span.offset, buffer.first(content))) return false;
-  disk_->CountHit(waiter.size);
-  cache_hits_.Increment();
-  cache_hit_bytes_.Increment(waiter.size);
-  reads_[kDisk]->Increment();
-  bytes_[kDisk]->Increment(waiter.size);
-  waiter.done(buffer.subspan(skip, waiter.size));
-  return true;
-}
-
-void AsyncBlocks::ReadFromDisk(const BlockId& block, std::uint64_t hint, Waiter waiter) {
-  if (stop_.stop_requested()) return waiter.done(Fail(Code::kCancelled, "the mount is ending"));
-  if (TryBlockFile(block, waiter)) return;
-  // Only ranges of it may be here.
-  const ReadBuffers::Lease lease = buffers_.Take(waiter.size);
-  if (disk_->Read(Bounded(), block, waiter.offset, lease.bytes())) {
-    reads_[kDisk]->Increment();
-    bytes_[kDisk]->Increment(waiter.size);
-    return waiter.done(lease.bytes());
-  }
-  StartFetch(block, hint, std::move(waiter));
+  if (!reader_) return StartFetch(block, hint, std::move(waiter));
+  reader_->Read(block, offset, size,
+                [this, block, hint, waiter = std::move(waiter)](auto bytes) mutable {
+                  if (!bytes && stop_.stop_requested())
+                    return waiter.done(Fail(Code::kCancelled, "the mount is ending"));
+                  if (!bytes) return StartFetch(block, hint, std::move(waiter));
+                  reads_[kDisk]->Increment();
+                  bytes_[kDisk]->Increment(waiter.size);
+                  waiter.done(*bytes);
+                });
 }
 
 AsyncBlocks::Part AsyncBlocks::Choose(const BlockId& block, const Waiter& waiter) {
@@ -213,9 +166,9 @@ void AsyncBlocks::StartFetch(const BlockId& block, std::uint64_t hint, Waiter wa
 void AsyncBlocks::Prefetch(const BlockId& block) {
   // What readers wait for goes first.
   if (fetch_pool_.queued() > options_.fetch_threads) return;
-  if (disk_ == nullptr) return StartPrefetch(block);
+  if (!reader_) return StartPrefetch(block);
   // Looking into the cache directory may wait for a disk. A full queue has better things to do.
-  disk_pool_.TrySubmit([this, block] {
+  reader_->Run([this, block] {
     if (!disk_->Contains(block)) StartPrefetch(block);
   });
 }
@@ -314,7 +267,8 @@ Result<void> AsyncBlocks::FetchOnce(const Context& ctx, const Part& part) {
     Deliver(part.block, std::move(content));
     return {};
   }
-  if (disk_ != nullptr) LookAtDisk();  // no block is put there any more that could tell
+  // No block is put there any more that could tell.
+  if (reader_) reader_->Run([this] { LookAtDisk(); });
   std::vector<std::byte> bytes(part.size);
   RETURN_IF_ERROR(blocks_.FetchPart(ctx, part.block, part.offset, bytes));
   DeliverRange(part, bytes);
@@ -373,7 +327,6 @@ std::uint64_t AsyncBlocks::ahead_limit() const {
 }
 
 bool AsyncBlocks::Keep(const BlockId& block, const Content& content) {
-  if (disk_ == nullptr) return false;
   const bool kept = disk_->Put(Bounded(), block, content->bytes());
   if (kept) {
     keeps_ = true;
@@ -430,7 +383,26 @@ void AsyncBlocks::Deliver(const BlockId& block, Content content) {
     waiter.done(content->bytes().subspan(waiter.offset, waiter.size));
   }
   waiters.clear();
-  const bool kept = Keep(block, content);
+  KeepLater(block, std::move(content));
+}
+
+void AsyncBlocks::KeepLater(const BlockId& block, Content content) {
+  if (disk_ == nullptr) return Settle(block, std::move(content), false, false);
+  const auto task = [this, block, content] {
+    const bool kept = Keep(block, content);
+    stuck_ = false;
+    Settle(block, content, kept, /*may_look=*/true);
+  };
+  // A slow disk slows fetching; one that hangs is only offered what it takes.
+  const bool queued =
+      stuck_ ? keep_pool_.TrySubmit(task)
+             : keep_pool_.Submit(Bounded().WithTimeout(options_.disk.patience), task).has_value();
+  if (queued) return;
+  stuck_ = true;
+  Settle(block, std::move(content), false, false);
+}
+
+void AsyncBlocks::Settle(const BlockId& block, Content content, bool kept, bool may_look) {
   std::vector<BlockId> lost;
   {
     MutexLock lock(mutex_);
@@ -439,7 +411,7 @@ void AsyncBlocks::Deliver(const BlockId& block, Content content) {
     lost = Remember({block, std::move(content), kept, pending.mapped()->read});
   }
   for (const BlockId& gone : lost) {
-    if (disk_ == nullptr || !disk_->Contains(gone)) ledger_.Lost(gone);
+    if (!may_look || !disk_->Contains(gone)) ledger_.Lost(gone);
   }
 }
 

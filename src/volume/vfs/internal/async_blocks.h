@@ -17,26 +17,24 @@
 #include "base/thread_pool.h"
 #include "volume/cache/disk_cache.h"
 #include "volume/chunk/block_store.h"
+#include "volume/vfs/internal/disk_reader.h"
 #include "volume/vfs/internal/prefetch_ledger.h"
-#include "volume/vfs/internal/read_buffers.h"
 
 namespace paddleop::volume {
 
 struct AsyncBlocksOptions {
-  std::size_t disk_threads = 8;              // of the pool that reads cached blocks
-  std::size_t own_reads = 0;                 // callers that may read cached blocks by themselves
   std::size_t fetch_threads = 12;            // blocks under way from the store
   std::uint64_t recent_bytes = 16ULL << 20;  // blocks just fetched stay in memory
   std::chrono::milliseconds timeout{60'000};
   int retries = 0;  // of a fetch that somebody waits for; 0: as long as the timeout lasts
+  DiskReaderOptions disk;
 };
 
 // Reads parts of blocks: at once if the block is in memory, else from the disk cache, else by a
 // pool that fetches the whole block from the store, once, whoever waits for it. Where whole blocks
 // are kept nowhere and leave memory before much of them is read, small reads get their range only.
-// Nobody waits for the store. A bounded number of callers read the disk by themselves, which saves
-// handing the read to another thread and waking that; beyond them a pool does it, and the caller
-// goes on.
+// No caller waits for the store or for a disk, and a disk that hangs does not keep readers from the
+// store.
 //
 // Thread-safe. The answer may come before Read returns, and comes exactly once, also at the end
 // (kCancelled).
@@ -52,9 +50,8 @@ class AsyncBlocks {
               const AsyncBlocksOptions& options, OnMiss on_miss);
   ~AsyncBlocks();
 
-  // `may_wait` lets this caller be one of those who read the disk by themselves.
   void Read(const BlockId& block, std::uint32_t offset, std::uint32_t size, std::uint64_t hint,
-            bool may_wait, Done done);
+            Done done);
   // Fetches the block if it is nowhere near. Drops the wish when much is under way.
   void Prefetch(const BlockId& block);
   // How many blocks to fetch ahead after a miss now.
@@ -110,8 +107,6 @@ class AsyncBlocks {
   // The content if it is in memory; otherwise the waiter is queued if the block is under way, and
   // else left alone.
   Content FindInMemory(const BlockId& block, Waiter* waiter, bool* queued);
-  void ReadFromDisk(const BlockId& block, std::uint64_t hint, Waiter waiter);
-  bool TryBlockFile(const BlockId& block, Waiter& waiter);
   void StartFetch(const BlockId& block, std::uint64_t hint, Waiter waiter);
   void StartPrefetch(const BlockId& block);
   void Wait(Pending& pending, Waiter waiter) REQUIRES(mutex_);
@@ -136,7 +131,11 @@ class AsyncBlocks {
   Context::TimePoint LetGoOfRecent(Context::TimePoint now) REQUIRES(mutex_);
   // Adds to the blocks in memory. Those that had to leave for it and are nowhere else.
   std::vector<BlockId> Remember(Recent recent) REQUIRES(mutex_);
+  // Puts a block that was delivered on the disk, if there is one, and settles it; later, by a pool.
+  void KeepLater(const BlockId& block, Content content);
   bool Keep(const BlockId& block, const Content& content);
+  // The block is not under way any more. `may_look`: this thread may wait for a disk.
+  void Settle(const BlockId& block, Content content, bool kept, bool may_look);
   void LookAtDisk();
 
   BlockStore& blocks_;
@@ -146,14 +145,10 @@ class AsyncBlocks {
   PrefetchLedger ledger_;
   MetricsRegistry::Counter* reads_[3];
   MetricsRegistry::Counter* bytes_[3];
-  // The cache's own, which does not see who reads its files.
-  MetricsRegistry::Counter& cache_hits_;
-  MetricsRegistry::Counter& cache_hit_bytes_;
   MetricsRegistry::Counter& fetch_errors_;
   std::stop_source stop_;
-  std::atomic<std::size_t> own_reads_{0};  // under way
-  ReadBuffers buffers_;
-  std::atomic<bool> keeps_;  // the disk, what is put there
+  std::atomic<bool> keeps_;          // the disk, what is put there
+  std::atomic<bool> stuck_ = false;  // what is to be put there waits for too long
   std::atomic<Context::TimePoint> look_again_{Context::TimePoint::min()};
 
   Mutex mutex_;
@@ -171,8 +166,9 @@ class AsyncBlocks {
   // last read first.
   std::list<Ranges> ranges_ GUARDED_BY(mutex_);
 
+  std::unique_ptr<DiskReader> reader_;  // null without a disk
   ThreadPool fetch_pool_;
-  ThreadPool disk_pool_;
+  ThreadPool keep_pool_;
   std::jthread watch_;
 };
 

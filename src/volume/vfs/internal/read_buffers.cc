@@ -12,16 +12,8 @@
 namespace paddleop::volume {
 namespace {
 
-constexpr std::size_t kPieces = 64;
-constexpr std::size_t kArena = kPieces * ReadBuffers::kPiece;
+constexpr std::size_t kPieces = ReadBuffers::kPieces;
 constexpr std::size_t kHugePage = 2U << 20;
-constexpr std::size_t kReadAlign = 4096;
-
-std::byte* Aligned(std::size_t alignment, std::size_t size) {
-  auto* const memory = static_cast<std::byte*>(std::aligned_alloc(alignment, size));
-  CHECK(memory != nullptr, "no memory for a read of {} bytes", size);
-  return memory;
-}
 
 // The lowest `count` bits in a row that are not set in `used`, or none.
 std::uint64_t LowestRun(std::uint64_t used, std::size_t count) {
@@ -35,38 +27,39 @@ std::uint64_t LowestRun(std::uint64_t used, std::size_t count) {
 
 }  // namespace
 
-ReadBuffers::ReadBuffers() : arena_(Aligned(kHugePage, kArena)) {
+ReadBuffers::ReadBuffers() : arena_(static_cast<std::byte*>(std::aligned_alloc(kHugePage, kMost))) {
+  CHECK(arena_ != nullptr, "no memory for reads of cached blocks");
   // A kernel without huge pages reads into small ones.
-  ::madvise(arena_, kArena, MADV_HUGEPAGE);
+  ::madvise(arena_, kMost, MADV_HUGEPAGE);
 }
 
 ReadBuffers::~ReadBuffers() { std::free(arena_); }
 
-ReadBuffers::Lease ReadBuffers::Take(std::size_t size) {
-  const std::size_t count = (size + kPiece - 1) / kPiece;
+std::optional<ReadBuffers::Lease> ReadBuffers::TryTake(std::size_t size) {
+  const std::size_t count = std::max<std::size_t>(1, (size + kPiece - 1) / kPiece);
   std::uint64_t used = used_.load(std::memory_order_relaxed);
   for (;;) {
-    const std::uint64_t run = count == 0 ? 0 : LowestRun(used, count);
-    if (run == 0) break;
+    const std::uint64_t run = LowestRun(used, count);
+    if (run == 0) return std::nullopt;
     if (used_.compare_exchange_weak(used, used | run, std::memory_order_acquire)) {
       const auto first = static_cast<std::size_t>(std::countr_zero(run));
-      return {this, run, {arena_ + first * kPiece, size}};
+      return Lease(this, run, {arena_ + first * kPiece, size});
     }
   }
-  const std::size_t rounded = (size + kReadAlign - 1) / kReadAlign * kReadAlign;
-  return {this, 0, {Aligned(kReadAlign, std::max(rounded, kReadAlign)), size}};
 }
 
 ReadBuffers::Lease::Lease(Lease&& other) noexcept
     : owner_(std::exchange(other.owner_, nullptr)), pieces_(other.pieces_), bytes_(other.bytes_) {}
 
+ReadBuffers::Lease& ReadBuffers::Lease::operator=(Lease&& other) noexcept {
+  std::swap(owner_, other.owner_);
+  std::swap(pieces_, other.pieces_);
+  std::swap(bytes_, other.bytes_);
+  return *this;
+}
+
 ReadBuffers::Lease::~Lease() {
-  if (owner_ == nullptr) return;
-  if (pieces_ == 0) {
-    std::free(bytes_.data());
-  } else {
-    owner_->used_.fetch_and(~pieces_, std::memory_order_release);
-  }
+  if (owner_ != nullptr) owner_->used_.fetch_and(~pieces_, std::memory_order_release);
 }
 
 }  // namespace paddleop::volume

@@ -3,6 +3,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 
 namespace paddleop::volume {
@@ -12,13 +13,13 @@ namespace paddleop::volume {
 // sample of 110 KB, or one huge one. Pieces lie side by side and a read takes as many as it needs,
 // the lowest ones that are free, so that only as much is touched as reads are under way.
 //
-// Thread-safe. What does not fit gets memory of its own.
+// Thread-safe.
 class ReadBuffers {
  public:
   class Lease {
    public:
     Lease(Lease&& other) noexcept;
-    Lease& operator=(Lease&&) = delete;
+    Lease& operator=(Lease&& other) noexcept;
     ~Lease();
 
     std::span<std::byte> bytes() const { return bytes_; }
@@ -29,18 +30,21 @@ class ReadBuffers {
         : owner_(owner), pieces_(pieces), bytes_(bytes) {}
 
     ReadBuffers* owner_;
-    std::uint64_t pieces_;  // 0: memory of its own
+    std::uint64_t pieces_;
     std::span<std::byte> bytes_;
   };
 
   static constexpr std::size_t kPiece = 128U << 10;
+  static constexpr std::size_t kPieces = 64;
+  static constexpr std::size_t kMost = kPieces * kPiece;
 
   ReadBuffers();
   ~ReadBuffers();  // after every lease
   ReadBuffers(const ReadBuffers&) = delete;
   ReadBuffers& operator=(const ReadBuffers&) = delete;
 
-  Lease Take(std::size_t size);
+  // Nothing if so much is not free in a row.
+  std::optional<Lease> TryTake(std::size_t size);
 
  private:
   std::byte* arena_;

@@ -105,13 +105,13 @@ class DataSetTest : public ::testing::Test {
   }
 
   void OpenDisk(std::uint64_t capacity = 1ULL << 40) {
-    disk_ = *DiskCache::Open(kCtx,
-                             {.uuid = "00000000-0000-0000-0000-000000000001",
-                              .layout = {.block_size = kBlock},
-                              .directories = {{.path = dir_.File("cache"),
-                                               .capacity = capacity,
-                                               .free_space_ratio = 0}}},
-                             log_, metrics_);
+    disk_ = *DiskCache::Open(
+        kCtx,
+        {.uuid = "00000000-0000-0000-0000-000000000001",
+         .layout = {.block_size = kBlock},
+         .directories = {{.path = dir_.File("cache"), .capacity = capacity, .free_space_ratio = 0}},
+         .direct_reads = true},
+        log_, metrics_);
   }
 
   Result<std::string> Read(Ino ino, std::uint64_t offset, std::size_t size) {

@@ -1,0 +1,240 @@
+#include "volume/vfs/internal/disk_reader.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <future>
+#include <random>
+
+#include "volume/cache/metrics.h"
+#include "volume/cache/testing/cache_fixture.h"
+#include "volume/cache/testing/held_access.h"
+#include "volume/vfs/internal/kernel_reads.h"
+#include "volume/vfs/metrics.h"
+
+namespace paddleop::volume {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::DiskCacheTest;
+using testing::HeldAccess;
+using Steady = std::chrono::steady_clock;
+
+constexpr char kNothing[] = "nothing";
+
+class DiskReaderThreads : public DiskCacheTest {
+ protected:
+  void SetUp() override {
+    DiskCacheTest::SetUp();
+    options_.direct_reads = true;
+  }
+  void OpenReader(std::uint64_t blocks, DiskReaderOptions options = {}) {
+    cache_ = Open();
+    for (std::uint64_t i = 1; i <= blocks; ++i) ASSERT_TRUE(Put(*cache_, Block(i)));
+    options.kernel_reads = kernel_reads_;
+    reader_.emplace(*cache_, metrics_, options);
+  }
+  std::future<std::string> Begin(const BlockId& block, std::uint32_t offset, std::uint32_t size) {
+    auto answer = std::make_shared<std::promise<std::string>>();
+    reader_->Read(block, offset, size, [answer](auto bytes) {
+      answer->set_value(bytes ? std::string(AsText(*bytes)) : kNothing);
+    });
+    return answer->get_future();
+  }
+  std::string ReadPart(const BlockId& block, std::uint32_t offset, std::uint32_t size) {
+    return Begin(block, offset, size).get();
+  }
+  double Value(const char* name, const MetricsRegistry::Labels& labels = {}) {
+    return metrics_.AddCounter(name, "", labels).Value();
+  }
+
+  bool kernel_reads_ = false;
+  std::unique_ptr<DiskCache> cache_;
+  std::optional<DiskReader> reader_;
+};
+
+// With reads by the kernel, and without, as where a container forbids them.
+class DiskReaderTest : public DiskReaderThreads, public ::testing::WithParamInterface<bool> {
+ protected:
+  void SetUp() override {
+    DiskReaderThreads::SetUp();
+    kernel_reads_ = GetParam();
+  }
+};
+
+TEST_P(DiskReaderTest, ReadsAnyPart) {
+  OpenReader(3);
+  const MetricsRegistry::Labels disk = {{"tier", "disk"}};
+  std::mt19937 random(7);
+  std::uint64_t bytes = 0;
+  for (int i = 0; i < 300; ++i) {
+    const BlockId block = Block(random() % 3 + 1);
+    const auto offset = static_cast<std::uint32_t>(random() % kBlock);
+    const auto size = static_cast<std::uint32_t>(random() % (kBlock - offset) + 1);
+    ASSERT_EQ(ReadPart(block, offset, size), Content(block).substr(offset, size))
+        << offset << " " << size;
+    bytes += size;
+  }
+  EXPECT_EQ(Value(cache_metrics::kHits, disk), 300);
+  EXPECT_EQ(Value(cache_metrics::kHitBytes, disk), static_cast<double>(bytes));
+  EXPECT_EQ(cache_->Traffic().hits, 300u);
+}
+
+TEST_P(DiskReaderTest, SaysWhatIsNotThere) {
+  OpenReader(1);
+  EXPECT_EQ(ReadPart(Block(9), 0, 10), kNothing);
+  EXPECT_EQ(Value(cache_metrics::kMisses), 1);
+  EXPECT_EQ(Value(kReadsGivenUp), 0);
+}
+
+TEST_P(DiskReaderTest, ReadsRanges) {
+  OpenReader(0);
+  const BlockId block = Block(4);
+  ASSERT_OK(cache_->StoreRange(ctx_, block, 8192, AsBytes(Content(block).substr(8192, 16384)), ""));
+  EXPECT_EQ(ReadPart(block, 9'000, 5'000), Content(block).substr(9'000, 5'000));
+  EXPECT_EQ(ReadPart(block, 0, 10), kNothing);
+}
+
+TEST_P(DiskReaderTest, DamageIsNothingAndTheFileIsGone) {
+  OpenReader(1);
+  ASSERT_EQ(ReadPart(Block(1), 0, 10), Content(Block(1)).substr(0, 10));
+  auto file = OpenFile(PathOf(Block(1)), O_RDWR);
+  ASSERT_OK(file);
+  ASSERT_EQ(::pwrite(file->get(), "damage", 6, 100'000), 6);
+  ASSERT_EQ(::fsync(file->get()), 0);
+  EXPECT_EQ(ReadPart(Block(1), 99'000, 5'000), kNothing);
+  EXPECT_EQ(Value(cache_metrics::kCorrupt), 1);
+  EXPECT_FALSE(cache_->Contains(Block(1)));
+}
+
+TEST_P(DiskReaderTest, MoreReadsThanMemoryTakeTurns) {
+  OpenReader(4);
+  std::vector<std::pair<std::uint64_t, std::future<std::string>>> answers;
+  for (std::uint64_t i = 0; i < 400; ++i)
+    answers.emplace_back(i % 4 + 1, Begin(Block(i % 4 + 1), 0, kBlock));
+  for (auto& [block, answer] : answers) EXPECT_EQ(answer.get(), Content(Block(block)));
+}
+
+TEST_P(DiskReaderTest, AFileThatDoesNotOpenKeepsNobodyFromTheOthers) {
+  OpenReader(2);
+  ASSERT_EQ(ReadPart(Block(1), 0, 10), Content(Block(1)).substr(0, 10));
+  HeldAccess held;
+  held.Watch(PathOf(Block(2)), FAN_OPEN_PERM);
+  auto slow = Begin(Block(2), 0, 10);
+  ASSERT_TRUE(held.WaitForOne());
+  for (std::uint32_t i = 0; i < 20; ++i)
+    EXPECT_EQ(ReadPart(Block(1), i * 8192, 8192), Content(Block(1)).substr(i * 8192, 8192));
+  EXPECT_EQ(slow.wait_for(0s), std::future_status::timeout);
+  held.LetOneGo();
+  EXPECT_EQ(slow.get(), Content(Block(2)).substr(0, 10));
+  EXPECT_EQ(Value(kReadsGivenUp), 0);
+}
+
+TEST_P(DiskReaderTest, ADiskThatDoesNotOpenFilesIsNotWaitedForForEver) {
+  constexpr std::size_t kThreads = 3;
+  OpenReader(10, {.threads = kThreads, .patience = 300ms});
+  ASSERT_EQ(ReadPart(Block(1), 0, 10), Content(Block(1)).substr(0, 10));
+  HeldAccess held;
+  for (std::uint64_t i = 2; i <= 10; ++i) held.Watch(PathOf(Block(i)), FAN_OPEN_PERM);
+  std::vector<std::future<std::string>> answers;
+  for (std::uint64_t i = 2; i <= 8; ++i) answers.push_back(Begin(Block(i), 0, 10));
+  for (auto& answer : answers) EXPECT_EQ(answer.get(), kNothing);
+  EXPECT_EQ(Value(kReadsGivenUp), 7);
+  // No thread is left for it: nobody waits any more.
+  auto next = Begin(Block(9), 0, 10);
+  EXPECT_EQ(next.wait_for(0s), std::future_status::ready);
+  EXPECT_EQ(next.get(), kNothing);
+  EXPECT_FALSE(reader_->Run([] {}));
+  EXPECT_EQ(Value(kReadsGivenUp), 7);
+  for (std::size_t i = 0; i < kThreads; ++i) {
+    ASSERT_TRUE(held.WaitForOne());
+    held.LetOneGo();
+  }
+  for (std::uint64_t i = 2; i <= 10; ++i) held.Forget(PathOf(Block(i)), FAN_OPEN_PERM);
+  // It answers again.
+  const auto until = Steady::now() + 20s;
+  while (ReadPart(Block(9), 0, 10) == kNothing) ASSERT_LT(Steady::now(), until);
+  EXPECT_TRUE(reader_->Run([] {}));
+}
+
+TEST_F(DiskReaderThreads, MemoryThatADiskDoesNotGiveBackIsNotWaitedFor) {
+  OpenReader(2, {.patience = 300ms});
+  ASSERT_EQ(ReadPart(Block(2), 0, kBlock), Content(Block(2)));
+  std::vector<std::future<std::string>> answers;
+  {
+    HeldAccess held;
+    held.Watch(PathOf(Block(1)), FAN_ACCESS_PERM);  // of files that are opened from now on
+    auto first = Begin(Block(1), 0, 1);
+    while (first.wait_for(0s) != std::future_status::ready) {
+      if (held.WaitForOne(20ms)) held.LetOneGo();
+    }
+    ASSERT_NE(first.get(), kNothing);
+    for (std::size_t i = 0; i < ReadBuffers::kPieces; ++i) answers.push_back(Begin(Block(1), 0, 1));
+    for (auto& answer : answers) EXPECT_EQ(answer.get(), kNothing);
+    EXPECT_EQ(Value(kReadsGivenUp), static_cast<double>(ReadBuffers::kPieces));
+    auto next = Begin(Block(2), 0, 10);
+    EXPECT_EQ(next.wait_for(0s), std::future_status::ready);
+    EXPECT_EQ(next.get(), kNothing);
+  }
+  const auto until = Steady::now() + 20s;
+  while (ReadPart(Block(2), 0, 10) == kNothing) ASSERT_LT(Steady::now(), until);
+}
+
+TEST_P(DiskReaderTest, WhoWaitsAtTheEndGetsNothing) {
+  OpenReader(1);
+  std::future<std::string> answer;
+  std::future<void> stopped;
+  {
+    HeldAccess held;
+    held.Watch(PathOf(Block(1)), FAN_OPEN_PERM);
+    answer = Begin(Block(1), 0, 10);
+    ASSERT_TRUE(held.WaitForOne());
+    stopped = std::async(std::launch::async, [&] { reader_->Stop(); });
+    ASSERT_EQ(answer.wait_for(20s), std::future_status::ready) << "it waits for the disk";
+    EXPECT_EQ(answer.get(), kNothing);
+  }
+  stopped.get();
+  EXPECT_EQ(ReadPart(Block(1), 0, 10), kNothing);
+}
+
+TEST_P(DiskReaderTest, EveryReadIsAnsweredOnceWhenItEnds) {
+  OpenReader(4);
+  std::atomic<int> asked = 0, answered = 0;
+  std::vector<std::jthread> readers;
+  for (int t = 0; t < 4; ++t) {
+    readers.emplace_back([&, t] {
+      for (std::uint32_t i = 0; i < 500; ++i) {
+        ++asked;
+        reader_->Read(Block(static_cast<std::uint64_t>(t) + 1), i * 500, 10'000,
+                      [&](auto) { ++answered; });
+      }
+    });
+  }
+  while (answered < 300) std::this_thread::yield();
+  reader_->Stop();
+  readers.clear();
+  EXPECT_EQ(answered, asked);
+}
+
+INSTANTIATE_TEST_SUITE_P(Ways, DiskReaderTest, ::testing::Bool(), [](const auto& by_kernel) {
+  return by_kernel.param ? "ByTheKernel" : "ByThreads";
+});
+
+TEST(KernelReads, EndsForEverybodyWhoWaits) {
+  auto reads = KernelReads::Open(4);
+  ASSERT_TRUE(reads);
+  std::vector<std::future<std::size_t>> waiting;
+  for (int i = 0; i < 3; ++i) {
+    waiting.push_back(std::async(std::launch::async, [&] {
+      std::array<KernelReads::Ended, 4> ended;
+      return reads->Wait(ended);
+    }));
+  }
+  reads->End();
+  for (auto& waiter : waiting) EXPECT_EQ(waiter.get(), 0u);
+}
+
+}  // namespace
+}  // namespace paddleop::volume
