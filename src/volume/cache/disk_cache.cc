@@ -26,6 +26,11 @@ class Directories final : public DiskCache {
         open_(options.max_open_files),
         parts_(options.max_open_files / 4 + 1) {}
 
+  ~Directories() override {
+    upkeep_.clear();
+    for (auto& dir : dirs_) Share(*dir);
+  }
+
   void Start(const Context& ctx) {
     const cache::DirEnvironment env{
         .options = options_,
@@ -52,13 +57,22 @@ class Directories final : public DiskCache {
           const Context upkeep = Context::Background().WithStop(stop);
           do {
             // Only its own files: those of another disk may hang.
-            open_.EraseIf([&dir](const OpenBlock& file) {
-              return file.IsOf(dir->operations()) && (!file.good() || file.Unlinked());
+            const auto mine = [&dir](const OpenBlock& file) {
+              return file.IsOf(dir->operations());
+            };
+            open_.EraseIf([&](const OpenBlock& file) {
+              if (!mine(file)) return false;
+              if (!file.good() || file.Unlinked()) return true;
+              file.NoteReads();
+              return false;
             });
+            open_.CloseLeft(mine);
             parts_.EraseIf([&dir](const Part& part) {
               return part.dir == dir.get() && (!dir->usable() || part.file->Unlinked());
             });
+            parts_.CloseLeft([&dir](const Part& part) { return part.dir == dir.get(); });
             dir->Upkeep(upkeep);
+            Share(*dir);
           } while (options_.clock->SleepFor(upkeep, options_.upkeep_interval));
         });
       }
@@ -89,15 +103,14 @@ class Directories final : public DiskCache {
     }
     metrics_.misses.Increment();
     metrics_.miss_bytes.Increment(static_cast<double>(out.size()));
-    auto& counters = ReadCounters();
-    ++counters.misses;
-    counters.miss_bytes += out.size();
+    ++traffic_.misses;
+    traffic_.miss_bytes += out.size();
     return false;
   }
 
   bool Put(const Context&, const BlockId& block, std::span<const std::byte> plain) override {
     for (CacheDir* dir : InOrder(block)) {
-      if (auto kept = dir->PutWhole(block, plain)) return true;
+      if (dir->answers() && dir->PutWhole(block, plain)) return true;
     }
     for (auto& dir : dirs_) dir->WantRoom();
     metrics_.refused.Increment();
@@ -105,8 +118,9 @@ class Directories final : public DiskCache {
   }
 
   bool Contains(const BlockId& block) override {
-    if (const auto file = open_.Find(block); file && file->good()) return true;
-    return std::ranges::any_of(dirs_, [&](const auto& dir) { return dir->HasWhole(block); });
+    if (const auto file = open_.Find(block); file && file->good() && file->answers()) return true;
+    return std::ranges::any_of(
+        dirs_, [&](const auto& dir) { return dir->answers() && dir->HasWhole(block); });
   }
 
   void Remove(const BlockId& block) override {
@@ -136,7 +150,7 @@ class Directories final : public DiskCache {
 
   std::shared_ptr<BlockFile> FindOpen(const BlockId& block) override {
     auto file = open_.Find(block);
-    return file && file->good() ? Reading(std::move(file)) : nullptr;
+    return file && file->good() && file->answers() ? Reading(std::move(file)) : nullptr;
   }
 
   bool ContainsRange(const BlockId& block, std::uint32_t offset, std::uint32_t size) override {
@@ -153,9 +167,8 @@ class Directories final : public DiskCache {
   }
 
   void CountHit(std::uint64_t bytes) override {
-    auto& counters = ReadCounters();
-    ++counters.hits;
-    counters.hit_bytes += bytes;
+    ++traffic_.hits;
+    traffic_.hit_bytes += bytes;
   }
 
   Result<void> Store(const Context& ctx, const BlockId& block, std::span<const std::byte> plain,
@@ -233,7 +246,10 @@ class Directories final : public DiskCache {
   }
 
   CacheTraffic Traffic() const override {
-    CacheTraffic traffic;
+    CacheTraffic traffic{.hits = traffic_.hits,
+                         .hit_bytes = traffic_.hit_bytes,
+                         .misses = traffic_.misses,
+                         .miss_bytes = traffic_.miss_bytes};
     const auto add = [&](const cache::CounterPage& page) {
       traffic.hits += page.hits;
       traffic.hit_bytes += page.hit_bytes;
@@ -242,7 +258,6 @@ class Directories final : public DiskCache {
       traffic.corrupt += page.corrupt;
       traffic.evicted += page.evicted;
     };
-    add(own_counters_);
     for (const auto& dir : dirs_) {
       if (const auto* counters = dir->counters()) add(*counters->operator->());
     }
@@ -329,10 +344,11 @@ class Directories final : public DiskCache {
 
   std::shared_ptr<OpenBlock> OpenWhole(const BlockId& block) {
     if (auto file = open_.Find(block)) {
-      if (file->good()) return file;
+      if (file->good()) return file->answers() ? file : nullptr;
       open_.Erase(block);
     }
     for (CacheDir* dir : InOrder(block)) {
+      if (!dir->answers()) continue;
       if (auto file = dir->OpenWhole(block)) {
         open_.Insert(block, file);
         return file;
@@ -344,6 +360,7 @@ class Directories final : public DiskCache {
   std::vector<std::shared_ptr<Part>> PartsOf(const BlockId& block) {
     std::vector<std::shared_ptr<Part>> parts;
     auto known = parts_.Find(block);
+    if (known && !known->dir->answers()) return parts;
     // One that was evicted may have been made anew, with other ranges.
     if (known && (!known->dir->usable() || known->file->Unlinked())) {
       parts_.Erase(block);
@@ -351,7 +368,7 @@ class Directories final : public DiskCache {
     }
     if (known) parts.push_back(known);
     for (CacheDir* dir : InOrder(block)) {
-      if (known && known->dir == dir) continue;
+      if ((known && known->dir == dir) || !dir->answers()) continue;
       if (auto file = dir->OpenPart(block)) {
         parts.push_back(std::make_shared<Part>(dir, std::move(file)));
         parts_.Insert(block, parts.back());
@@ -433,14 +450,16 @@ class Directories final : public DiskCache {
     parts_.EraseIf([](const Part&) { return true; });
   }
 
-  // Where reads are counted. Not in a directory that is out: its counters are a page of a file, and
-  // who writes to it may wait for the disk.
-  cache::CounterPage& ReadCounters() {
-    for (const auto& dir : dirs_) {
-      auto* const counters = dir->usable() ? dir->counters() : nullptr;
-      if (counters != nullptr) return *counters->operator->();
-    }
-    return own_counters_;
+  // What readers found, into the counters that all processes share: a page of a file, and who
+  // writes to it may wait for the disk.
+  void Share(CacheDir& dir) {
+    auto* const counters = dir.usable() && dir.answers() ? dir.counters() : nullptr;
+    if (counters == nullptr) return;
+    auto& page = *counters->operator->();
+    page.hits += traffic_.hits.exchange(0);
+    page.hit_bytes += traffic_.hit_bytes.exchange(0);
+    page.misses += traffic_.misses.exchange(0);
+    page.miss_bytes += traffic_.miss_bytes.exchange(0);
   }
 
   void Hit(std::uint64_t bytes) {
@@ -456,7 +475,9 @@ class Directories final : public DiskCache {
   cache::OpenFiles<OpenBlock> open_;
   cache::OpenFiles<Part> parts_;
   std::vector<std::unique_ptr<CacheDir>> dirs_;  // by level
-  cache::CounterPage own_counters_{};            // while no directory is in use
+  struct {
+    std::atomic<std::uint64_t> hits, hit_bytes, misses, miss_bytes;
+  } traffic_{};  // not shared yet
   mutable Mutex levels_mutex_;
   std::shared_ptr<const Levels> levels_ GUARDED_BY(levels_mutex_);
   // Joined first of all when the cache goes. With a disk that hangs this waits for it, since nobody

@@ -36,8 +36,10 @@ struct DiskCacheOptions {
   std::chrono::seconds recount_interval{3600};
   // How long anybody waits for another process that changes names in a directory.
   std::chrono::milliseconds lock_patience{10'000};
-  // A directory is left alone when opening, reading or writing there takes longer. By the machine's
-  // clock, whatever `clock` is.
+  // Readers, and who keeps what was read, pass over a directory where opening, reading or writing
+  // has been under way for longer than that, until it has answered. After the second time the
+  // directory is taken out of use. By the machine's clock, whatever `clock` is.
+  std::chrono::milliseconds answer_limit{5'000};
   std::chrono::milliseconds hang_limit{30'000};
   Clock* clock = &Clock::System();
 
@@ -54,6 +56,8 @@ class BlockFile {
   // True: opened with O_DIRECT, so offset, length and memory of a read must be multiples of 4 KiB.
   // A read may go past the block's end (checksums follow it) but returns short at the file's.
   virtual bool direct() const = 0;
+  // The same for the files of one directory.
+  virtual const void* directory() const = 0;
   // True: the file system has its files in memory, so that no read waits for a disk.
   virtual bool in_memory() const = 0;
   virtual std::uint32_t length() const = 0;
@@ -68,14 +72,13 @@ class BlockFile {
   };
   virtual Span ToRead(std::uint32_t offset, std::uint32_t size) const = 0;
   // Checks bytes read at `offset`, which ToRead named; what lies past the block is passed over.
-  // False: they cannot be trusted. A file that is damaged for sure has been removed, with a warning
-  // and a metric; otherwise Read may still be able to tell. If it cannot, read the block elsewhere.
+  // False: they cannot be trusted. Read may still have the right ones, and finds out what is wrong.
   virtual bool Verify(std::uint32_t offset, std::span<const std::byte> bytes) = 0;
   // True: Verify of the bytes of `span`, which ToRead named, will read nothing from the file.
   virtual bool VerifiesAtOnce(const Span& span) const = 0;
   // Reads what Verify needs for that. False: it could not be read.
   virtual bool Prepare(const Span& span) = 0;
-  // Reads and verifies.
+  // Reads and verifies. A file that is damaged is removed, with a warning and a metric.
   virtual bool Read(std::uint32_t offset, std::span<std::byte> out) = 0;
 };
 

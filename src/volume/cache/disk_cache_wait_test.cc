@@ -211,6 +211,30 @@ TEST_F(DiskCacheWait, ADiskThatHangsIsLeftAloneUntilItAnswers) {
   }
 }
 
+TEST_F(DiskCacheWait, ADiskThatHesitatesIsPassedOver) {
+  options_.answer_limit = 300ms;
+  options_.directories = {{.path = dir_->File("a"), .free_space_ratio = 0},
+                          {.path = dir_->File("b"), .free_space_ratio = 0, .level = 1}};
+  auto cache = Open();
+  for (std::uint64_t i = 1; i <= 2; ++i) ASSERT_TRUE(Put(*cache, Block(i)));
+  EXPECT_TRUE(Holds(*cache, Block(2)));
+  auto file = cache->Find(Block(1));
+  ASSERT_NE(file, nullptr);
+  EXPECT_TRUE(InTime([&] { return cache->FindOpen(Block(2)) == nullptr; }));
+  EXPECT_TRUE(cache->Status()[0].usable);
+  EXPECT_FALSE(cache->Status()[0].admitting);
+  EXPECT_THAT(cache->Status()[0].problem, HasSubstr("does not answer"));
+  EXPECT_EQ(Read(*cache, Block(2), 0, 10), "miss") << "although its file is open";
+  EXPECT_FALSE(cache->Contains(Block(2)));
+  EXPECT_TRUE(Put(*cache, Block(3))) << "the other takes it";
+  EXPECT_EQ(cache->Status()[1].blocks, 1u);
+  EXPECT_TRUE(Holds(*cache, Block(3)));
+  file.reset();
+  EXPECT_TRUE(InTime([&] { return cache->FindOpen(Block(2)) != nullptr; }));
+  EXPECT_TRUE(Holds(*cache, Block(2)));
+  EXPECT_EQ(cache->Status()[0].problem, "");
+}
+
 TEST_F(DiskCacheWait, WritesAndReadersOfTheirOwnAreWatchedAndOneDiskStopsNoOther) {
   options_.hang_limit = 300ms;
   options_.directories.push_back({.path = dir_->File("blocked"), .free_space_ratio = 0});

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <filesystem>
 #include <future>
 #include <random>
 
@@ -20,6 +21,7 @@ namespace {
 using namespace std::chrono_literals;
 using testing::DiskCacheTest;
 using testing::HeldAccess;
+using testing::kUuid;
 using Steady = std::chrono::steady_clock;
 
 constexpr char kNothing[] = "nothing";
@@ -133,26 +135,26 @@ TEST_P(DiskReaderTest, AFileThatDoesNotOpenKeepsNobodyFromTheOthers) {
 }
 
 TEST_P(DiskReaderTest, ADiskThatDoesNotOpenFilesIsNotWaitedForForEver) {
-  constexpr std::size_t kThreads = 3;
-  OpenReader(10, {.threads = kThreads, .patience = 300ms});
+  OpenReader(10, {.threads = 1, .patience = 300ms});
   ASSERT_EQ(ReadPart(Block(1), 0, 10), Content(Block(1)).substr(0, 10));
   HeldAccess held;
-  for (std::uint64_t i = 2; i <= 10; ++i) held.Watch(PathOf(Block(i)), FAN_OPEN_PERM);
-  std::vector<std::future<std::string>> answers;
-  for (std::uint64_t i = 2; i <= 8; ++i) answers.push_back(Begin(Block(i), 0, 10));
-  for (auto& answer : answers) EXPECT_EQ(answer.get(), kNothing);
-  EXPECT_EQ(Value(kReadsGivenUp), 7);
-  // No thread is left for it: nobody waits any more.
+  for (std::uint64_t i = 2; i <= 9; ++i) held.Watch(PathOf(Block(i)), FAN_OPEN_PERM);
+  for (std::uint64_t i = 2; i <= 4; ++i) {
+    EXPECT_EQ(ReadPart(Block(10), 0, 10), Content(Block(10)).substr(0, 10)) << "others read on";
+    EXPECT_EQ(ReadPart(Block(i), 0, 10), kNothing);
+    EXPECT_EQ(Value(kReadsGivenUp), static_cast<double>(i - 1));
+  }
+  // No thread is left: nobody waits any more.
   auto next = Begin(Block(9), 0, 10);
   EXPECT_EQ(next.wait_for(0s), std::future_status::ready);
   EXPECT_EQ(next.get(), kNothing);
   EXPECT_FALSE(reader_->Run([] {}));
-  EXPECT_EQ(Value(kReadsGivenUp), 7);
-  for (std::size_t i = 0; i < kThreads; ++i) {
+  EXPECT_EQ(Value(kReadsGivenUp), 3);
+  for (int i = 0; i < 3; ++i) {
     ASSERT_TRUE(held.WaitForOne());
     held.LetOneGo();
   }
-  for (std::uint64_t i = 2; i <= 10; ++i) held.Forget(PathOf(Block(i)), FAN_OPEN_PERM);
+  for (std::uint64_t i = 2; i <= 9; ++i) held.Forget(PathOf(Block(i)), FAN_OPEN_PERM);
   // It answers again.
   const auto until = Steady::now() + 20s;
   while (ReadPart(Block(9), 0, 10) == kNothing) ASSERT_LT(Steady::now(), until);
@@ -174,12 +176,52 @@ TEST_F(DiskReaderThreads, MemoryThatADiskDoesNotGiveBackIsNotWaitedFor) {
     for (std::size_t i = 0; i < ReadBuffers::kPieces; ++i) answers.push_back(Begin(Block(1), 0, 1));
     for (auto& answer : answers) EXPECT_EQ(answer.get(), kNothing);
     EXPECT_EQ(Value(kReadsGivenUp), static_cast<double>(ReadBuffers::kPieces));
+    // Nothing that is the directory's comes back.
     auto next = Begin(Block(2), 0, 10);
     EXPECT_EQ(next.wait_for(0s), std::future_status::ready);
     EXPECT_EQ(next.get(), kNothing);
   }
   const auto until = Steady::now() + 20s;
   while (ReadPart(Block(2), 0, 10) == kNothing) ASSERT_LT(Steady::now(), until);
+}
+
+TEST_F(DiskReaderThreads, ADirectoryThatHangsLeavesTheOthersTheirShare) {
+  options_.directories = {{.path = dir_->File("a"), .free_space_ratio = 0},
+                          {.path = dir_->File("b"), .free_space_ratio = 0}};
+  OpenReader(20, {.patience = 300ms});
+  const auto path_in = [&](const char* dir, std::uint64_t block) {
+    return dir_->File(dir) + "/" + kUuid + "/" +
+           CacheFilePath(BlockKey(options_.layout, Block(block)));
+  };
+  std::vector<std::uint64_t> in_a, in_b;
+  for (std::uint64_t i = 1; i <= 20; ++i) {
+    const bool a = std::filesystem::exists(path_in("a", i));
+    (a ? in_a : in_b).push_back(i);
+  }
+  ASSERT_GE(in_a.size(), 3u);
+  ASSERT_GE(in_b.size(), 3u);
+  HeldAccess held;
+  for (const std::uint64_t i : in_a) held.Watch(path_in("a", i), FAN_OPEN_PERM | FAN_ACCESS_PERM);
+  std::vector<std::future<std::string>> answers;
+  for (int i = 0; i < 100; ++i) answers.push_back(Begin(Block(in_a[0]), 0, 1));
+  for (auto& answer : answers) EXPECT_EQ(answer.get(), kNothing);
+  for (int round = 0; round < 2; ++round) {
+    for (const std::uint64_t i : in_b) EXPECT_EQ(ReadPart(Block(i), 0, kBlock), Content(Block(i)));
+  }
+}
+
+// Everybody's turn comes, also that of who needs much.
+TEST_P(DiskReaderTest, SmallReadsDoNotGoPastLargeOnes) {
+  OpenReader(2, {.patience = 20s});
+  std::atomic<bool> done = false;
+  std::vector<std::jthread> readers;
+  for (int t = 0; t < 70; ++t) {
+    readers.emplace_back([&] {
+      while (!done) ReadPart(Block(1), 0, 100'000);
+    });
+  }
+  for (int i = 0; i < 20; ++i) EXPECT_EQ(ReadPart(Block(2), 0, kBlock), Content(Block(2)));
+  done = true;
 }
 
 TEST_P(DiskReaderTest, WhoWaitsAtTheEndGetsNothing) {

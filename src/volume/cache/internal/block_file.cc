@@ -25,6 +25,9 @@ constexpr std::uint32_t kAlign = 4096;
 
 constexpr std::uint32_t PieceCount(std::uint32_t length) { return (length + kPiece - 1) / kPiece; }
 
+// So long a file stays open before its time of reading is set again.
+constexpr auto kNoteInterval = std::chrono::hours(1);
+
 bool IsInMemory(int fd) {
   struct statfs info{};
   return ::fstatfs(fd, &info) == 0 && (info.f_type == TMPFS_MAGIC || info.f_type == RAMFS_MAGIC);
@@ -102,7 +105,16 @@ bool OpenBlock::Unlinked() const {
   return ::fstat(fd_.get(), &info) != 0 || info.st_nlink == 0;
 }
 
+void OpenBlock::NoteReads() const {
+  const auto now = Operations::Steady::now();
+  if (now - noted_.load() < kNoteInterval || !read_.exchange(false)) return;
+  noted_ = now;
+  const timespec times[2] = {{0, UTIME_NOW}, {0, UTIME_OMIT}};
+  ::futimens(fd_.get(), times);
+}
+
 BlockFile::Span OpenBlock::ToRead(std::uint32_t offset, std::uint32_t size) const {
+  if (!read_.load(std::memory_order_relaxed)) read_.store(true, std::memory_order_relaxed);
   if (size == 0) return {offset, 0};
   std::uint32_t begin = offset, end = offset + size;
   const bool check =
@@ -163,13 +175,13 @@ bool OpenBlock::VerifiesAtOnce(const Span& span) const {
 }
 
 // `parts` follow one another from `offset` on; a piece may lie across several of them.
-bool OpenBlock::VerifyParts(std::uint32_t offset,
-                            std::span<const std::span<const std::byte>> parts) {
-  if (!has_checksums_) return true;
+std::optional<std::string> OpenBlock::WrongIn(std::uint32_t offset,
+                                              std::span<const std::span<const std::byte>> parts) {
+  if (!has_checksums_) return "";
   std::uint64_t size = 0;
   for (const auto& part : parts) size += part.size();
   size = std::min<std::uint64_t>(size, block_.length - offset);
-  if (level_ == ChecksumLevel::kFull && (offset != 0 || size != block_.length)) return true;
+  if (level_ == ChecksumLevel::kFull && (offset != 0 || size != block_.length)) return "";
   const std::uint64_t end = offset + size;
   std::size_t part = 0, inside = 0;
   const auto skip = [&](std::uint64_t bytes, auto&& use) {
@@ -184,7 +196,7 @@ bool OpenBlock::VerifyParts(std::uint32_t offset,
   const bool coarse = ChecksCoarsely(offset, end);
   const std::uint32_t step = coarse ? kPiece : kFine;
   const std::uint32_t first = (offset + step - 1) / step;
-  if (std::uint64_t{first} * step >= end) return true;
+  if (std::uint64_t{first} * step >= end) return "";
   skip(std::uint64_t{first} * step - offset, [](auto) {});
   for (std::uint32_t piece = first; std::uint64_t{piece} * step < end; ++piece) {
     const std::uint64_t begin = std::uint64_t{piece} * step;
@@ -194,28 +206,34 @@ bool OpenBlock::VerifyParts(std::uint32_t offset,
       skip(stop - begin, [](auto) {});
       continue;
     }
-    if (coarse && !LoadChecksums()) return false;
+    if (coarse && !LoadChecksums()) return std::nullopt;
     std::uint32_t crc = 0;
     skip(stop - begin, [&](std::span<const std::byte> bytes) { crc = Crc32c(AsText(bytes), crc); });
     if (!coarse && crc != fine_[piece]) {
       // Either may be damaged; the next read is checked with what the file itself holds.
       fine_good_ = false;
-      return false;
+      return std::nullopt;
     }
     bool right = true;
     if (coarse) {
       MutexLock lock(mutex_);
       right = crc == checksums_[piece];
     }
-    if (!right) return Corrupt(fmt::format("the checksum of its 32 KiB piece {} differs", piece));
+    if (!right) return fmt::format("the checksum of its 32 KiB piece {} differs", piece);
     verified_->Set(begin, stop);
   }
-  return true;
+  return "";
+}
+
+bool OpenBlock::Accept(std::uint32_t offset, std::span<const std::span<const std::byte>> parts) {
+  const auto wrong = WrongIn(offset, parts);
+  if (!wrong) return false;
+  return wrong->empty() || Corrupt(*wrong);
 }
 
 bool OpenBlock::Verify(std::uint32_t offset, std::span<const std::byte> bytes) {
   const std::span<const std::byte> parts[] = {bytes};
-  return VerifyParts(offset, parts);
+  return WrongIn(offset, parts) == "";
 }
 
 // Only what is read besides `out` goes through other memory.
@@ -229,7 +247,7 @@ bool OpenBlock::ReadPlain(const Span& span, std::uint32_t offset, std::span<std:
   if (got != static_cast<ssize_t>(span.size)) return ReadFailed(got);
   const std::span<const std::byte> parts[] = {
       {head.data(), before}, {out.data(), out.size()}, {tail.data(), after}};
-  return VerifyParts(span.offset, parts);
+  return Accept(span.offset, parts);
 }
 
 bool OpenBlock::ReadAligned(const Span& span, std::uint32_t offset, std::span<std::byte> out) {
@@ -243,7 +261,8 @@ bool OpenBlock::ReadAligned(const Span& span, std::uint32_t offset, std::span<st
   if (!in_place) memory = rounded <= kKeptBuffer ? kept.Get(kKeptBuffer) : large.Get(rounded);
   const ssize_t got = ::pread(fd_.get(), memory, rounded, span.offset);
   if (got < static_cast<ssize_t>(inside)) return ReadFailed(got);
-  if (!Verify(span.offset, {memory, inside})) return false;
+  const std::span<const std::byte> parts[] = {{memory, inside}};
+  if (!Accept(span.offset, parts)) return false;
   if (!in_place) std::memcpy(out.data(), memory + (offset - span.offset), out.size());
   return true;
 }

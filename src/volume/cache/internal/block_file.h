@@ -8,6 +8,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -63,6 +64,7 @@ class OpenBlock final : public BlockFile {
   // The directory that the file is of; it outlives the file.
   struct Home {
     const std::atomic<bool>& usable;
+    const std::atomic<bool>& answers;
     Operations& operations;
     // Called once, when a read finds damage or fails (with errno).
     std::function<void(const BlockId& block, const std::string& why)> on_corrupt;
@@ -77,6 +79,7 @@ class OpenBlock final : public BlockFile {
 
   int fd() const override { return fd_.get(); }
   bool direct() const override { return direct_; }
+  const void* directory() const override { return &home_.operations; }
   bool in_memory() const override { return in_memory_; }
   std::uint32_t length() const override { return block_.length; }
   Span ToRead(std::uint32_t offset, std::uint32_t size) const override;
@@ -90,14 +93,21 @@ class OpenBlock final : public BlockFile {
   bool good() const {
     return good_.load(std::memory_order_relaxed) && home_.usable.load(std::memory_order_relaxed);
   }
+  // False: whoever read of it would wait.
+  bool answers() const { return home_.answers.load(std::memory_order_relaxed); }
   // For those who read by themselves.
   Operations::Stamp BeginRead() { return home_.operations.Begin("a read"); }
   bool IsOf(const Operations& operations) const { return &home_.operations == &operations; }
   // True if the file has no name any more.
   bool Unlinked() const;
+  // Tells the file system now and then that the file was read, which reading does not.
+  void NoteReads() const;
 
  private:
-  bool VerifyParts(std::uint32_t offset, std::span<const std::span<const std::byte>> parts);
+  // What is wrong with the bytes; empty if nothing is. Nullopt: they could not be checked.
+  std::optional<std::string> WrongIn(std::uint32_t offset,
+                                     std::span<const std::span<const std::byte>> parts);
+  bool Accept(std::uint32_t offset, std::span<const std::span<const std::byte>> parts);
   bool LoadChecksums();
   // True if bytes [offset, end) are checked in pieces of 32 KiB.
   bool ChecksCoarsely(std::uint64_t offset, std::uint64_t end) const;
@@ -118,6 +128,8 @@ class OpenBlock final : public BlockFile {
   const std::shared_ptr<VerifiedPieces> verified_;
   const Home home_;
   std::atomic<bool> good_ = true;
+  mutable std::atomic<bool> read_ = false;  // since the last note
+  mutable std::atomic<Operations::Steady::time_point> noted_ = Operations::Steady::now();
   // False: one of `fine_` differed; from then on those in the file decide.
   std::atomic<bool> fine_good_ = true;
   Mutex mutex_;

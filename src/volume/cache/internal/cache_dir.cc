@@ -246,15 +246,20 @@ std::shared_ptr<OpenBlock> CacheDir::OpenWhole(const BlockId& block) {
   const std::string path = WholePath(block);
   bool direct = env_.options.direct_reads;
   // Without waiting, should it be a pipe; it means nothing for a file.
-  const int flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK;
-  UniqueFd fd(::open(path.c_str(), flags | (direct ? O_DIRECT : 0)));
+  const auto open = [&] {
+    const int flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | (direct ? O_DIRECT : 0);
+    // To note the time of each read, readers would wait for the disk's journal. Only for owners.
+    const int found = ::open(path.c_str(), flags | O_NOATIME);
+    return UniqueFd(found < 0 && errno == EPERM ? ::open(path.c_str(), flags) : found);
+  };
+  UniqueFd fd = open();
   if (!fd.valid() && errno == ENOENT) {
     if (!FindPinned(block)) return nullptr;
-    fd = UniqueFd(::open(path.c_str(), flags | (direct ? O_DIRECT : 0)));
+    fd = open();
   }
   if (!fd.valid() && direct && errno == EINVAL) {  // tmpfs has no page cache to bypass
     direct = false;
-    fd = UniqueFd(::open(path.c_str(), flags));
+    fd = open();
   }
   struct stat info{};
   if (!fd.valid() || ::fstat(fd.get(), &info) != 0) {
@@ -284,6 +289,7 @@ std::shared_ptr<OpenBlock> CacheDir::OpenWhole(const BlockId& block) {
       std::move(verified),
       OpenBlock::Home{
           .usable = usable_,
+          .answers = answers_,
           .operations = operations_,
           .on_corrupt = [this](const BlockId& damaged,
                                const std::string& why) { Damaged(damaged, false, why); },

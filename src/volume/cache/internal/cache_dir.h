@@ -63,6 +63,8 @@ class CacheDir {
   // Says why the first attempt has failed; upkeep makes others.
   void NotAttached(const Context& ctx, const std::string& why);
   bool usable() const { return usable_.load(std::memory_order_relaxed); }
+  // False: something has been under way there for a while, and who comes would wait beside it.
+  bool answers() const { return answers_.load(std::memory_order_relaxed); }
   const CacheDirectory& directory() const { return directory_; }
   // What the official client calls this directory by, when it chooses one for a block; empty until
   // the directory was attached once.
@@ -134,7 +136,8 @@ class CacheDir {
   Result<void> Recount(const Context& ctx);
   // One round: health, counters, free space, capacity. May hang with the disk.
   void Upkeep(const Context& ctx);
-  // Takes the directory out if an operation has been under way for too long. Never waits.
+  // Looks how long operations have been under way; takes the directory out if that is too long.
+  // Never waits.
   void Watch();
   Operations& operations() { return operations_; }
   // An operation failed with this errno; may take the directory out. What may be one file's own
@@ -235,6 +238,7 @@ class CacheDir {
   const DirEnvironment env_;
   const std::string root_;  // <path>/<UUID>
   std::atomic<bool> usable_ = false;
+  std::atomic<bool> answers_ = true;
   Operations operations_;
   std::atomic<SharedCounters*> counters_ = nullptr;  // the last of all_counters_
   std::atomic<bool> wants_room_ = false;

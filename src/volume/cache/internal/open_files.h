@@ -1,4 +1,7 @@
 // A bounded number of files that stay open between reads.
+//
+// Closing a file that was evicted meanwhile waits for its disk, so it is not left to whoever read
+// it last.
 #pragma once
 
 #include <list>
@@ -39,6 +42,7 @@ class OpenFiles {
     closed = std::move(shard.order.back().second);
     shard.index.erase(shard.order.back().first);
     shard.order.pop_back();
+    KeepIfInUse(closed);
   }
 
   bool Contains(const BlockId& block) {
@@ -70,11 +74,32 @@ class OpenFiles {
         if (found == shard.index.end() || found->second->second != file) continue;
         shard.order.erase(found->second);
         shard.index.erase(found);
+        KeepIfInUse(file);
       }
     }
   }
 
+  // Closes files for which `mine` is true that were in use when they had to go.
+  template <class Predicate>
+  void CloseLeft(Predicate mine) {
+    std::vector<std::shared_ptr<File>> closed;
+    MutexLock lock(left_mutex_);
+    std::erase_if(left_, [&](std::shared_ptr<File>& file) {
+      if (file.use_count() > 1 || !mine(*file)) return false;
+      closed.push_back(std::move(file));
+      return true;
+    });
+  }
+
  private:
+  // Where nobody looks after them, these are so few that some are simply closed.
+  static constexpr std::size_t kMostLeft = 256;
+
+  void KeepIfInUse(const std::shared_ptr<File>& file) {
+    MutexLock lock(left_mutex_);
+    if (file.use_count() > 1 && left_.size() < kMostLeft) left_.push_back(file);
+  }
+
   static constexpr std::size_t kShards = 8;
   struct Shard {
     Mutex mutex;
@@ -86,6 +111,8 @@ class OpenFiles {
 
   const std::size_t per_shard_;
   Shard shards_[kShards];
+  Mutex left_mutex_;  // the last to be taken
+  std::vector<std::shared_ptr<File>> left_ GUARDED_BY(left_mutex_);
 };
 
 }  // namespace paddleop::volume::cache

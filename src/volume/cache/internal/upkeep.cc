@@ -94,6 +94,9 @@ std::string CacheDir::Hanging() const {
 }
 
 void CacheDir::Watch() {
+  const auto pending = operations_.Oldest();
+  const auto now = Operations::Steady::now();
+  answers_ = !pending || now - pending->since < env_.options.answer_limit;
   if (!usable()) return;
   const std::string problem = Hanging();
   if (problem.empty()) return;
@@ -435,12 +438,14 @@ CacheDirectoryStatus CacheDir::Status() const {
     status.counted = std::chrono::system_clock::from_time_t(page->counted.load());
   }
   // Asking a disk that hangs would hang as well.
-  if (const auto space = status.usable ? DiskSpace() : std::nullopt) {
+  const bool answers = this->answers();
+  if (status.usable && !answers) status.problem = "the disk does not answer";
+  if (const auto space = status.usable && answers ? DiskSpace() : std::nullopt) {
     status.disk_total = space->total;
     status.disk_free = space->available;
   }
-  status.admitting = status.usable;
-  if (status.usable) {
+  status.admitting = status.usable && answers;
+  if (status.admitting) {
     const auto admits = Admits(env_.options.layout.block_size + 4096);
     // What is merely full makes room by evicting.
     if (!admits && status.pinned_bytes + env_.options.layout.block_size >= status.bytes) {

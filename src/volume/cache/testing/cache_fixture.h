@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "base/bytes.h"
@@ -68,6 +69,15 @@ class DiskCacheTest : public ::testing::Test {
   // True if all of the block is there and right.
   bool Holds(CacheStore& cache, const BlockId& block) {
     return Read(cache, block, 0, block.length) == Content(block);
+  }
+  // Moves the clock on until it is so; false if it never is.
+  template <class Condition>
+  bool InTime(Condition condition) {
+    for (int i = 0; i < 4000 && !condition(); ++i) {
+      clock_.Advance(std::chrono::seconds(1));
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+    return condition();
   }
   std::string Root() const { return dir_->File("cache/") + kUuid; }
   std::string PathOf(const BlockId& block) const {

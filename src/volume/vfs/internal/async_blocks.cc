@@ -11,16 +11,21 @@
 namespace paddleop::volume {
 namespace {
 
-enum Tier { kMemory, kDisk, kStore };
-
 // After so many blocks in vain only ranges are fetched.
 constexpr int kMostInVain = 4;
 
 // So long after the last read of a block in memory, those that are on the disk, too, leave it.
 constexpr std::chrono::milliseconds kRecentIdle{250};
 
-// That put blocks on the disk.
-constexpr std::size_t kKeepThreads = 4;
+// Threads that put blocks on the disk, and blocks that wait for one. Together, and with those that
+// took their places when all hung, they have no more than half of the buffers.
+constexpr std::size_t kMostKeepThreads = 4;
+constexpr std::size_t kKeepCrews = 2;
+
+std::size_t KeepThreads(const BlockStoreOptions& options) {
+  const std::uint64_t blocks = options.buffer_bytes / 2 / options.layout.block_size;
+  return std::clamp<std::size_t>(blocks / 2 / kKeepCrews, 1, kMostKeepThreads);
+}
 
 // A range saves something, and a block was worth fetching, at this part of a whole one.
 bool IsSmallPart(std::uint64_t bytes, const BlockId& block) { return bytes * 4 <= block.length; }
@@ -40,7 +45,11 @@ AsyncBlocks::AsyncBlocks(BlockStore& blocks, DiskCache* disk, MetricsRegistry& m
                               : std::make_unique<DiskReader>(*disk, metrics, options.disk)),
       fetch_pool_(
           {.name = "data-fetch", .threads = options.fetch_threads, .queue_limit = 1U << 16}),
-      keep_pool_({.name = "data-keep", .threads = kKeepThreads, .queue_limit = kKeepThreads}) {
+      keep_pool_({.name = "data-keep",
+                  .threads = KeepThreads(blocks.options()),
+                  .queue_limit = KeepThreads(blocks.options()),
+                  .patience = options.disk.patience,
+                  .most_crews = kKeepCrews}) {
   int i = 0;
   for (const char* tier : {"memory", "disk", "store"}) {
     reads_[i] = &metrics.AddCounter(kDataSetReads, kDataSetReadsHelp, {{"tier", tier}});
@@ -90,16 +99,23 @@ AsyncBlocks::Content AsyncBlocks::FindInMemory(const BlockId& block, Waiter* wai
   return found->second->content;
 }
 
+void AsyncBlocks::Answer(Tier tier, Waiter& waiter, const Content& content) {
+  Count(tier, waiter.size);
+  waiter.done(content->bytes().subspan(waiter.offset, waiter.size));
+}
+
+void AsyncBlocks::Count(Tier tier, std::uint32_t size) {
+  reads_[tier]->Increment();
+  bytes_[tier]->Increment(size);
+}
+
 void AsyncBlocks::Read(const BlockId& block, std::uint32_t offset, std::uint32_t size,
                        std::uint64_t hint, Done done) {
   ledger_.Read(block);
   Waiter waiter{offset, size, std::move(done)};
   bool queued = false;
-  if (const Content content = FindInMemory(block, &waiter, &queued)) {
-    reads_[kMemory]->Increment();
-    bytes_[kMemory]->Increment(size);
-    return waiter.done(content->bytes().subspan(offset, size));
-  }
+  if (const Content content = FindInMemory(block, &waiter, &queued))
+    return Answer(kMemory, waiter, content);
   if (queued) return;
   if (!reader_) return StartFetch(block, hint, std::move(waiter));
   reader_->Read(block, offset, size,
@@ -107,8 +123,7 @@ void AsyncBlocks::Read(const BlockId& block, std::uint32_t offset, std::uint32_t
                   if (!bytes && stop_.stop_requested())
                     return waiter.done(Fail(Code::kCancelled, "the mount is ending"));
                   if (!bytes) return StartFetch(block, hint, std::move(waiter));
-                  reads_[kDisk]->Increment();
-                  bytes_[kDisk]->Increment(waiter.size);
+                  Count(kDisk, waiter.size);
                   waiter.done(*bytes);
                 });
 }
@@ -134,9 +149,8 @@ AsyncBlocks::Part AsyncBlocks::Choose(const BlockId& block, const Waiter& waiter
 
 void AsyncBlocks::StartFetch(const BlockId& block, std::uint64_t hint, Waiter waiter) {
   bool queued = false;
-  if (const Content content = FindInMemory(block, &waiter, &queued)) {
-    return waiter.done(content->bytes().subspan(waiter.offset, waiter.size));
-  }
+  if (const Content content = FindInMemory(block, &waiter, &queued))
+    return Answer(kMemory, waiter, content);
   if (queued) return;
   Part part;
   {
@@ -149,7 +163,7 @@ void AsyncBlocks::StartFetch(const BlockId& block, std::uint64_t hint, Waiter wa
       const Content content = pending->content;
       pending->read += waiter.size;
       lock.unlock();
-      return waiter.done(content->bytes().subspan(waiter.offset, waiter.size));
+      return Answer(kMemory, waiter, content);
     }
     Wait(*pending, std::move(waiter));
     if (!fresh) return;
@@ -377,11 +391,7 @@ void AsyncBlocks::Deliver(const BlockId& block, Content content) {
     waiters.swap(pending.waiters);
     for (const Waiter& waiter : waiters) pending.read += waiter.size;
   }
-  for (Waiter& waiter : waiters) {
-    reads_[kStore]->Increment();
-    bytes_[kStore]->Increment(waiter.size);
-    waiter.done(content->bytes().subspan(waiter.offset, waiter.size));
-  }
+  for (Waiter& waiter : waiters) Answer(kStore, waiter, content);
   waiters.clear();
   KeepLater(block, std::move(content));
 }
@@ -394,11 +404,12 @@ void AsyncBlocks::KeepLater(const BlockId& block, Content content) {
     Settle(block, content, kept, /*may_look=*/true);
   };
   // A slow disk slows fetching; one that hangs is only offered what it takes.
-  const bool queued =
-      stuck_ ? keep_pool_.TrySubmit(task)
-             : keep_pool_.Submit(Bounded().WithTimeout(options_.disk.patience), task).has_value();
+  const bool queued = stuck_
+                          ? keep_pool_.TrySubmit(task)
+                          : keep_pool_.Submit(Bounded().WithTimeout(options_.disk.patience), task);
   if (queued) return;
   stuck_ = true;
+  keeps_ = false;
   Settle(block, std::move(content), false, false);
 }
 
@@ -424,8 +435,7 @@ void AsyncBlocks::DeliverRange(const Part& part, std::span<const std::byte> byte
     pending_.erase(found);
   }
   for (Waiter& waiter : waiters) {
-    reads_[kStore]->Increment();
-    bytes_[kStore]->Increment(waiter.size);
+    Count(kStore, waiter.size);
     waiter.done(bytes);
   }
 }

@@ -68,6 +68,7 @@ class AsyncBlocks {
   Context Bounded() const;
 
  private:
+  enum Tier { kMemory, kDisk, kStore };
   using Content = BlockStore::BlockContent;
   struct Waiter {
     std::uint32_t offset;
@@ -107,6 +108,8 @@ class AsyncBlocks {
   // The content if it is in memory; otherwise the waiter is queued if the block is under way, and
   // else left alone.
   Content FindInMemory(const BlockId& block, Waiter* waiter, bool* queued);
+  void Answer(Tier tier, Waiter& waiter, const Content& content);
+  void Count(Tier tier, std::uint32_t size);
   void StartFetch(const BlockId& block, std::uint64_t hint, Waiter waiter);
   void StartPrefetch(const BlockId& block);
   void Wait(Pending& pending, Waiter waiter) REQUIRES(mutex_);
@@ -168,7 +171,7 @@ class AsyncBlocks {
 
   std::unique_ptr<DiskReader> reader_;  // null without a disk
   ThreadPool fetch_pool_;
-  ThreadPool keep_pool_;
+  DiskThreads keep_pool_;
   std::jthread watch_;
 };
 

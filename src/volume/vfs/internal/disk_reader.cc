@@ -15,8 +15,15 @@ namespace {
 
 // At most as many reads are under way as fit into the memory for them.
 constexpr std::size_t kMostReads = ReadBuffers::kPieces;
+// What one directory can have of it.
+constexpr std::size_t kMostPieces = kMostReads / 4 * 3;
+// A disk with so many reads, or one of this age, may have no room for another. SATA has 32.
+constexpr std::size_t kCalmReads = 16;
+constexpr std::chrono::milliseconds kCalmAge{100};
+// Who takes more at once keeps others waiting for their answers.
+constexpr std::size_t kTakenAtOnce = 4;
 // More at once goes through other memory. The last page may reach beyond the span.
-constexpr std::size_t kMostBytes = ReadBuffers::kMost - 4096;
+constexpr std::size_t kMostBytes = kMostPieces * ReadBuffers::kPiece - 4096;
 
 }  // namespace
 
@@ -35,6 +42,7 @@ struct DiskReader::Request {
 
   // Of whoever works on it.
   std::shared_ptr<BlockFile> file = {};
+  const void* directory = nullptr;  // the file's
   BlockFile::Span span = {};
   RequestPtr self = {};  // while only the kernel has it
 };
@@ -46,20 +54,26 @@ DiskReader::DiskReader(DiskCache& disk, MetricsRegistry& metrics, const DiskRead
       hit_bytes_(metrics.AddCounter(cache_metrics::kHitBytes, cache_metrics::kHitBytesHelp,
                                     {{"tier", "disk"}})),
       given_up_(metrics.AddCounter(kReadsGivenUp, kReadsGivenUpHelp)),
-      pool_({.name = "data-disk", .threads = options.threads, .queue_limit = 1U << 16}),
-      kernel_(options.kernel_reads ? KernelReads::Open(kMostReads) : nullptr) {
+      pool_({.name = "data-disk", .threads = options.threads, .patience = options.patience}) {
   const std::size_t cores = std::thread::hardware_concurrency();
-  const std::size_t takers = kernel_ ? std::clamp<std::size_t>(cores / 2, 1, 4) : 0;
-  for (std::size_t i = 0; i < takers; ++i) {
-    threads_.emplace_back([this] {
-      SetThreadName("data-read");
-      TakeEnded();
-    });
-  }
-  threads_.emplace_back([this] {
+  const std::size_t fitting = std::clamp<std::size_t>(cores / 2, 1, 4);
+  if (options.kernel_reads) OpenTakers(options.takers > 0 ? options.takers : fitting);
+  patience_ = std::jthread([this] {
     SetThreadName("data-patience");
     SendAwayTheLate();
   });
+}
+
+void DiskReader::OpenTakers(std::size_t count) {
+  for (std::size_t i = 0; i < count; ++i) {
+    auto reads = KernelReads::Open(kMostReads);
+    if (!reads) return;
+    KernelReads& own = *reads;
+    takers_.push_back({.reads = std::move(reads), .thread = std::jthread([this, &own] {
+                                                    SetThreadName("data-read");
+                                                    TakeEnded(own);
+                                                  })});
+  }
 }
 
 DiskReader::~DiskReader() { Stop(); }
@@ -80,8 +94,11 @@ void DiskReader::Stop() {
     MutexLock lock(mutex_);
     changed_.wait(lock, [this]() REQUIRES(mutex_) { return reading_ == 0; });
   }
-  if (kernel_) kernel_->End();
-  threads_.clear();
+  for (Taker& taker : takers_) taker.reads->End();
+  for (Taker& taker : takers_) {
+    if (taker.thread.joinable()) taker.thread.join();
+  }
+  if (patience_.joinable()) patience_.join();
 }
 
 void DiskReader::Read(const BlockId& block, std::uint32_t offset, std::uint32_t size, Done done) {
@@ -106,31 +123,9 @@ void DiskReader::Read(const BlockId& block, std::uint32_t offset, std::uint32_t 
   HandToPool(request, &DiskReader::OpenAndRead);
 }
 
-bool DiskReader::PoolHangs() {
-  MutexLock lock(mutex_);
-  return running_.size() == options_.threads &&
-         Steady::now() - running_.back() >= options_.patience;
-}
-
-bool DiskReader::Run(ThreadPool::Task task) {
-  // What is queued behind tasks that hang would only wait there.
-  if (PoolHangs()) return false;
-  return pool_.TrySubmit([this, task = std::move(task)]() mutable {
-    std::list<Steady::time_point> mine{Steady::now()};
-    const auto place = mine.begin();
-    {
-      MutexLock lock(mutex_);
-      running_.splice(running_.end(), mine);
-    }
-    task();
-    MutexLock lock(mutex_);
-    running_.erase(place);
-  });
-}
-
 void DiskReader::HandToPool(const RequestPtr& request,
                             void (DiskReader::*task)(const RequestPtr&)) {
-  if (Run([this, request, task] { (this->*task)(request); })) return;
+  if (pool_.TrySubmit([this, request, task] { (this->*task)(request); })) return;
   Answer(*request, std::nullopt);
   Leave(*request);
 }
@@ -147,40 +142,63 @@ void DiskReader::OpenAndRead(const RequestPtr& request) {
 }
 
 void DiskReader::BeginRead(const RequestPtr& request, bool may_wait) {
-  bool begins = false;
+  request->directory = request->file->directory();
+  bool begins = false, queued = false, calm = false;
   {
     MutexLock lock(mutex_);
     const bool wanted = request->waits && !stopped_;
-    begins = wanted && TakeMemory(*request);
-    // Memory that a disk does not give back is not waited for.
-    if (wanted && !begins && late_ == 0) {
-      queue_.push_back(request);
-      return;
-    }
+    begins = wanted && queue_.empty() && TakeMemory(*request);
+    queued = wanted && !begins && MemoryComes(*request);
+    if (queued) queue_.push_back(request);
+    calm = IsCalm();
   }
-  if (begins) return Launch(request, may_wait);
+  if (begins && (may_wait || calm)) return Launch(request, may_wait);
+  if (begins) return HandToPool(request, &DiskReader::LaunchHere);
+  if (queued) return LaunchQueued();
   request->file = nullptr;
   Answer(*request, std::nullopt);
 }
 
+bool DiskReader::IsCalm() {
+  return late_ == 0 && reading_ <= kCalmReads &&
+         (waiting_.empty() || Steady::now() - waiting_.front()->since < kCalmAge);
+}
+
+bool DiskReader::MemoryComes(const Request& request) {
+  const auto share = shares_.find(request.directory);
+  if (share == shares_.end()) return late_ == 0;
+  return share->second.late == 0 && (late_ == 0 || share->second.pieces > 0);
+}
+
+// A direct read takes whole pages; at the block's end it goes on into the checksums.
+std::size_t DiskReader::MemoryFor(const Request& request) {
+  return request.file->direct() ? (request.span.size + 4095U) & ~4095U : request.span.size;
+}
+
+bool DiskReader::HasShare(const Request& request) {
+  return shares_[request.directory].pieces + ReadBuffers::PiecesFor(MemoryFor(request)) <=
+         kMostPieces;
+}
+
 bool DiskReader::TakeMemory(Request& request) {
-  // A direct read takes whole pages; at the block's end it goes on into the checksums.
-  const std::size_t wanted =
-      request.file->direct() ? (request.span.size + 4095U) & ~4095U : request.span.size;
+  if (!HasShare(request)) return false;
+  const std::size_t wanted = MemoryFor(request);
   request.memory = buffers_.TryTake(wanted);
   if (!request.memory) return false;
+  shares_[request.directory].pieces += ReadBuffers::PiecesFor(wanted);
   ++reading_;
   return true;
 }
 
 void DiskReader::Launch(const RequestPtr& request, bool may_wait) {
   BlockFile& file = *request->file;
-  if (kernel_ && !file.in_memory()) {
+  if (!takers_.empty() && !file.in_memory()) {
+    KernelReads& reads = *takers_[next_taker_.fetch_add(1) % takers_.size()].reads;
     {
       MutexLock lock(mutex_);  // who takes the answer looks after this
       request->self = request;
     }
-    if (kernel_->Begin(file.fd(), request->memory->bytes(), request->span.offset, request.get()))
+    if (reads.Begin(file.fd(), request->memory->bytes(), request->span.offset, request.get()))
       return;
     request->self = nullptr;
   }
@@ -214,9 +232,9 @@ void DiskReader::ReadAnyhow(const RequestPtr& request) {
   }
 }
 
-void DiskReader::TakeEnded() {
-  std::array<KernelReads::Ended, 16> ended;
-  while (const std::size_t count = kernel_->Wait(ended)) {
+void DiskReader::TakeEnded(KernelReads& reads) {
+  std::array<KernelReads::Ended, kTakenAtOnce> ended;
+  while (const std::size_t count = reads.Wait(ended)) {
     for (const auto& read : std::span(ended).first(count)) {
       RequestPtr request;
       {
@@ -238,10 +256,11 @@ void DiskReader::Finish(const RequestPtr& request, std::int64_t result) {
     const auto content = std::min<std::size_t>(static_cast<std::size_t>(result), span.size);
     good = request->file->Verify(span.offset, memory.first(content));
   }
-  if (good && Answer(*request, memory.subspan(skip, request->size))) {
+  if (good && Waits(*request)) {
     disk_.CountHit(request->size);
     hits_.Increment();
     hit_bytes_.Increment(request->size);
+    Answer(*request, memory.subspan(skip, request->size));
   }
   Leave(*request);
   if (!good && Waits(*request)) HandToPool(request, &DiskReader::ReadAnyhow);
@@ -252,23 +271,41 @@ void DiskReader::Leave(Request& request) {
   {
     MutexLock lock(mutex_);
     if (!request.memory) return;
+    Share& share = shares_[request.directory];
+    share.pieces -= ReadBuffers::PiecesFor(request.memory->bytes().size());
     request.memory.reset();
-    if (request.late) --late_;
+    if (request.late) --late_, --share.late;
     if (--reading_ == 0 && stopped_) changed_.notify_all();
   }
   LaunchQueued();
 }
 
 void DiskReader::LaunchQueued() {
-  for (;;) {
-    RequestPtr next;
-    {
-      MutexLock lock(mutex_);
-      if (queue_.empty() || !TakeMemory(*queue_.front())) return;
-      next = std::move(queue_.front());
-      queue_.pop_front();
+  std::vector<RequestPtr> next;
+  bool calm = false;
+  {
+    MutexLock lock(mutex_);
+    std::vector<const void*> full;  // directories; theirs wait, in order
+    for (auto it = queue_.begin(); it != queue_.end();) {
+      const bool waits = std::ranges::find(full, (*it)->directory) != full.end();
+      if (waits || !HasShare(**it)) {
+        if (!waits) full.push_back((*it)->directory);
+        ++it;
+      } else if (TakeMemory(**it)) {
+        next.push_back(std::move(*it));
+        it = queue_.erase(it);
+      } else {
+        break;
+      }
     }
-    Launch(next, /*may_wait=*/false);
+    calm = IsCalm();
+  }
+  for (const RequestPtr& request : next) {
+    if (calm) {
+      Launch(request, /*may_wait=*/false);
+    } else {
+      HandToPool(request, &DiskReader::LaunchHere);
+    }
   }
 }
 
@@ -307,7 +344,7 @@ void DiskReader::SendAwayTheLate() {
       waiting_.pop_front();
       request->waits = false;
       request->late = request->memory.has_value();
-      if (request->late) ++late_;
+      if (request->late) ++late_, ++shares_[request->directory].late;
       late.push_back(std::move(request));
     }
     if (late.empty()) continue;
@@ -321,6 +358,7 @@ void DiskReader::SendAwayTheLate() {
     for (const RequestPtr& request : late) std::exchange(request->done, {})(std::nullopt);
     late.clear();
     still.clear();
+    LaunchQueued();  // what was behind them
     lock.lock();
   }
 }

@@ -1,10 +1,12 @@
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <deque>
 #include <functional>
 #include <list>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -13,8 +15,8 @@
 
 #include "base/metrics.h"
 #include "base/mutex.h"
-#include "base/thread_pool.h"
 #include "volume/cache/disk_cache.h"
+#include "volume/vfs/internal/disk_threads.h"
 #include "volume/vfs/internal/kernel_reads.h"
 #include "volume/vfs/internal/read_buffers.h"
 
@@ -24,13 +26,14 @@ struct DiskReaderOptions {
   std::size_t threads = 8;  // for what has to wait for the disk: opening files, ranges of blocks
   // Who has waited so long for a disk gets no answer from it.
   std::chrono::milliseconds patience{5'000};
+  std::size_t takers = 0;  // of what the kernel has read; 0: one for two processors, at most 4
   bool kernel_reads = true;
 };
 
 // Reads parts of blocks from a disk cache for callers who must not wait. Of files that are open the
 // kernel reads, and a thread takes what it has read; a pool opens the others. As much is read at a
-// time as there is memory for. A disk that hangs keeps what was handed to it: memory and threads,
-// until there are none left for it.
+// time as there is memory for, of one directory never with all of it. A disk that hangs keeps what
+// was handed to it: memory and threads. When there are none left for it, the answer is nothing.
 //
 // Thread-safe.
 class DiskReader {
@@ -48,7 +51,7 @@ class DiskReader {
   // The answer comes exactly once, possibly before this returns.
   void Read(const BlockId& block, std::uint32_t offset, std::uint32_t size, Done done);
   // Something else that may wait for a disk. False: it was not begun, for lack of threads.
-  bool Run(ThreadPool::Task task);
+  bool Run(ThreadPool::Task task) { return pool_.TrySubmit(std::move(task)); }
   // Answers everything that waits, with nothing, and ends the threads once the disk has answered.
   void Stop();
 
@@ -57,24 +60,43 @@ class DiskReader {
   struct Request;
   using RequestPtr = std::shared_ptr<Request>;
 
+  // What one directory has of the memory.
+  struct Share {
+    std::size_t pieces = 0;
+    std::size_t late = 0;  // reads
+  };
+  // A completion queue of the kernel and the thread that takes from it.
+  struct Taker {
+    std::unique_ptr<KernelReads> reads;
+    std::jthread thread;
+  };
+
+  void OpenTakers(std::size_t count);
   // With a file that is open.
   void BeginRead(const RequestPtr& request, bool may_wait);
+  // True if a read that is begun now will hardly wait: a disk that has much to do, or does not
+  // answer, may make even those wait who only ask it to read.
+  bool IsCalm() REQUIRES(mutex_);
   // With memory, too.
   void Launch(const RequestPtr& request, bool may_wait);
+  static std::size_t MemoryFor(const Request& request);
+  // True if its directory has not got too much already.
+  bool HasShare(const Request& request) REQUIRES(mutex_);
   bool TakeMemory(Request& request) REQUIRES(mutex_);
+  // True if memory for the request will come back, as far as anybody can tell.
+  bool MemoryComes(const Request& request) REQUIRES(mutex_);
   // Gives the request's memory to those who wait for it.
   void Leave(Request& request);
   void LaunchQueued();
 
   void HandToPool(const RequestPtr& request, void (DiskReader::*task)(const RequestPtr&));
-  // True if each of the pool's threads has worked for too long on what it does.
-  bool PoolHangs();
   // The pool's: these may wait.
   void OpenAndRead(const RequestPtr& request);
+  void LaunchHere(const RequestPtr& request) { Launch(request, /*may_wait=*/true); }
   void ReadHere(const RequestPtr& request);
   void ReadAnyhow(const RequestPtr& request);
 
-  void TakeEnded();
+  void TakeEnded(KernelReads& reads);
   void Finish(const RequestPtr& request, std::int64_t result);
   // False if it was answered before.
   bool Answer(Request& request, std::optional<std::span<const std::byte>> bytes);
@@ -96,12 +118,13 @@ class DiskReader {
   std::deque<RequestPtr> queue_ GUARDED_BY(mutex_);   // files are open, memory is missing
   std::size_t reading_ GUARDED_BY(mutex_) = 0;        // those that have memory
   std::size_t late_ GUARDED_BY(mutex_) = 0;           // of these, those nobody waits for any more
-  std::list<Steady::time_point> running_ GUARDED_BY(mutex_);  // the pool's tasks, by their begin
+  std::map<const void*, Share> shares_ GUARDED_BY(mutex_);
   bool rests_ GUARDED_BY(mutex_) = false;  // SendAwayTheLate, until somebody waits again
 
-  ThreadPool pool_;
-  std::unique_ptr<KernelReads> kernel_;  // null: the pool reads
-  std::vector<std::jthread> threads_;
+  DiskThreads pool_;
+  std::vector<Taker> takers_;  // none: the pool reads
+  std::atomic<std::size_t> next_taker_ = 0;
+  std::jthread patience_;
 };
 
 }  // namespace paddleop::volume

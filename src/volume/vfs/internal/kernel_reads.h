@@ -27,9 +27,9 @@ class KernelReads {
   KernelReads(const KernelReads&) = delete;
   KernelReads& operator=(const KernelReads&) = delete;
 
-  // Begins a read; `out` belongs to the kernel until it has ended. False: nothing was begun. A read
-  // that would have to wait for something before the disk has it ends with -EAGAIN, and -EOPNOTSUPP
-  // where a file system does not know which would.
+  // Begins a read; `out` belongs to the kernel until it has ended. False: nothing was begun, for
+  // instance where a file system does not know which reads would wait. One that would have to wait
+  // for the file system ends with -EAGAIN. For room in the disk's queue this call itself waits.
   bool Begin(int fd, std::span<std::byte> out, std::uint64_t offset, void* tag);
   // Waits until reads have ended, and returns how many were put into `ended`; 0 once End was called
   // and no more are there at the moment. For any number of threads.

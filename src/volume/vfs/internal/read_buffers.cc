@@ -36,7 +36,7 @@ ReadBuffers::ReadBuffers() : arena_(static_cast<std::byte*>(std::aligned_alloc(k
 ReadBuffers::~ReadBuffers() { std::free(arena_); }
 
 std::optional<ReadBuffers::Lease> ReadBuffers::TryTake(std::size_t size) {
-  const std::size_t count = std::max<std::size_t>(1, (size + kPiece - 1) / kPiece);
+  const std::size_t count = PiecesFor(size);
   std::uint64_t used = used_.load(std::memory_order_relaxed);
   for (;;) {
     const std::uint64_t run = LowestRun(used, count);

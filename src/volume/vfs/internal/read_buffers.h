@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -37,6 +38,10 @@ class ReadBuffers {
   static constexpr std::size_t kPiece = 128U << 10;
   static constexpr std::size_t kPieces = 64;
   static constexpr std::size_t kMost = kPieces * kPiece;
+
+  static std::size_t PiecesFor(std::size_t size) {
+    return std::max<std::size_t>(1, (size + kPiece - 1) / kPiece);
+  }
 
   ReadBuffers();
   ~ReadBuffers();  // after every lease
