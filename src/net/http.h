@@ -52,12 +52,16 @@ struct HttpRequest {
   // Instead of `body`: streamed. Without a size the body is sent chunked.
   BodySource body_source = {};
   std::optional<std::uint64_t> body_size = {};
+  // If a 2xx response has this header, the CRC-32C of what it puts into a buffer is worked out
+  // while it arrives: later its bytes would have to be fetched from memory once more.
+  std::string checksum_if = {};
 };
 
 struct HttpResponse {
   int status = 0;
   HttpHeaders headers = {};
-  std::string body = {};  // empty when it went to a sink or a buffer
+  std::string body = {};                     // empty when it went to a sink or a buffer
+  std::optional<std::uint32_t> crc32c = {};  // see HttpRequest::checksum_if
 };
 
 // "OK", "Not Found", ...; "" for an unknown status.

@@ -9,6 +9,7 @@
 #include <latch>
 #include <thread>
 
+#include "base/crc32c.h"
 #include "base/testing/matchers.h"
 #include "net/testing/raw_server.h"
 
@@ -163,6 +164,22 @@ TEST_F(HttpClientTest, FillsTheCallersBuffer) {
   EXPECT_EQ(std::string_view(reinterpret_cast<char*>(buffer.data()), received), "0123456789");
   EXPECT_OK(client.DoInto(ctx_, Get(), std::span(buffer).first(10), &received));
   EXPECT_CODE(client.DoInto(ctx_, Get(), std::span(buffer).first(9), &received), Code::kInvalid);
+}
+
+TEST_F(HttpClientTest, ChecksTheBufferWhileItFills) {
+  const std::string body(300'000, 'b');
+  Serve([&](RawConnection& connection, int) {
+    while (!connection.ReadRequest().empty()) connection.Send(Ok(body));
+  });
+  std::vector<std::byte> buffer(body.size());
+  std::size_t received = 0;
+  HttpRequest request = Get();
+  EXPECT_EQ(Client().DoInto(ctx_, request, buffer, &received)->crc32c, std::nullopt);
+  request.checksum_if = "X-None";
+  EXPECT_EQ(Client().DoInto(ctx_, request, buffer, &received)->crc32c, std::nullopt);
+  request.checksum_if = "content-length";
+  for (int i = 0; i < 2; ++i)
+    EXPECT_EQ(Client().DoInto(ctx_, request, buffer, &received)->crc32c, Crc32c(body));
 }
 
 TEST_F(HttpClientTest, StreamsTheBodyAsItComes) {

@@ -7,6 +7,7 @@
 
 #include "base/bytes.h"
 #include "base/check.h"
+#include "base/crc32c.h"
 #include "net/internal/curl_error.h"
 
 namespace paddleop::net::internal {
@@ -155,6 +156,8 @@ bool Transfer::OnHeadersEnd() {
     }
     if (!elsewhere) response_.body.reserve(length);
   }
+  const bool checks = IsSuccess() && delivery_.into_buffer && !request_->checksum_if.empty();
+  if (checks && response_.headers.Get(request_->checksum_if)) response_.crc32c = 0;
   if (delivery_.on_headers != nullptr && *delivery_.on_headers) (*delivery_.on_headers)(response_);
   return true;
 }
@@ -177,6 +180,7 @@ bool Transfer::OnBody(std::string_view bytes) {
   if (IsSuccess() && delivery_.into_buffer) {
     if (bytes.size() > delivery_.buffer.size() - received_)
       return too_long(delivery_.buffer.size());
+    if (response_.crc32c) response_.crc32c = Crc32c(bytes, *response_.crc32c);
     std::memcpy(delivery_.buffer.data() + received_, bytes.data(), bytes.size());
     received_ += bytes.size();
     return true;

@@ -18,7 +18,8 @@ PutOptions Recording(const PutOptions& options, std::span<const std::byte> data)
 Result<void> Verify(const std::string& name, std::string_view key, const GetResult& got,
                     std::span<const std::byte> data) {
   if (!got.crc32c) return {};
-  const std::uint32_t actual = Crc32c(AsText(data.first(got.size)));
+  const std::uint32_t actual =
+      got.received_crc32c ? *got.received_crc32c : Crc32c(AsText(data.first(got.size)));
   if (actual == *got.crc32c) return {};
   return Fail(Code::kCorrupt, "{}{}: {} bytes with CRC-32C {}, but its writer recorded {}", name,
               key, got.size, actual, *got.crc32c);

@@ -76,6 +76,29 @@ TEST(ChecksumStore, FindsADamagedBody) {
   EXPECT_EQ(code.get_future().get(), Code::kCorrupt);
 }
 
+TEST(ChecksumStore, TakesTheChecksumThatWasFoundOnTheWay) {
+  class Arriving final : public ForwardingStore {
+   public:
+    using ForwardingStore::ForwardingStore;
+    Result<GetResult> Get(const Context& ctx, std::string_view key, const GetOptions& options,
+                          std::span<std::byte> out) override {
+      auto got = ForwardingStore::Get(ctx, key, options, out);
+      if (got) got->received_crc32c = *got->crc32c + wrong;
+      return got;
+    }
+    std::uint32_t wrong = 0;
+  };
+  auto arriving = std::make_unique<Arriving>(std::make_unique<MemObjectStore>());
+  Arriving* const inner = arriving.get();
+  auto store = WithChecksum(std::move(arriving));
+  const Context ctx = Context::Background();
+  ASSERT_OK(store->Put(ctx, "k", AsBytes("abc"), {}));
+  std::array<std::byte, 3> out;
+  EXPECT_OK(store->Get(ctx, "k", {}, out));
+  inner->wrong = 1;
+  EXPECT_CODE(store->Get(ctx, "k", {}, out), Code::kCorrupt);
+}
+
 TEST(ChecksumStore, ForgivesObjectsWithoutOne) {
   auto mem = std::make_unique<MemObjectStore>();
   ASSERT_OK(PutString(*mem, kCtx, "k", "hello"));

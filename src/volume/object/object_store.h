@@ -59,6 +59,8 @@ struct GetResult {
   std::string etag = {};
   // What the writer recorded (PutOptions::crc32c), if the store keeps it.
   std::optional<std::uint32_t> crc32c = {};
+  // What the bytes put into the buffer have, if that was worked out while they arrived.
+  std::optional<std::uint32_t> received_crc32c = {};
 };
 
 struct PutOptions {

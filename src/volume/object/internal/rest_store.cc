@@ -118,6 +118,7 @@ std::string RestStore::Describe(const RestCall& call) const {
 net::HttpRequest RestStore::Request(const RestCall& call) const {
   net::HttpRequest request = Address(call);
   request.method = call.method;
+  if (call.checked) request.checksum_if = headers_.meta_crc32c;
   if (!call.text.empty()) {
     request.body = call.text;
   } else if (!call.data.empty()) {
@@ -176,7 +177,7 @@ Result<void> RestStore::CheckKey(std::string_view verb, std::string_view key) co
 
 Result<RestCall> RestStore::GetCall(std::string_view key, const GetOptions& options) const {
   RETURN_IF_ERROR(CheckKey("get", key));
-  RestCall call{.verb = "get", .key = std::string(key)};
+  RestCall call{.verb = "get", .key = std::string(key), .checked = options.range.whole()};
   if (!options.range.whole()) call.headers.emplace_back("range", RangeHeader(options.range));
   if (!options.if_match.empty()) {
     call.headers.emplace_back("if-match", "\"" + options.if_match + "\"");
@@ -200,6 +201,7 @@ Result<GetResult> RestStore::FinishGet(const RestCall& call, const GetOptions& o
   got.etag = EtagOf(*accepted);
   if (const auto crc = accepted->headers.Get(headers_.meta_crc32c)) {
     got.crc32c = ParseNumber<std::uint32_t>(*crc);
+    got.received_crc32c = accepted->crc32c;
   }
   if (accepted->status == 206) {
     if (!range || range->first != options.range.offset) {

@@ -29,6 +29,7 @@ struct RestCall {
   Pairs headers = {};                    // lower-case names
   std::string text = {};                 // a small body
   std::span<const std::byte> data = {};  // or one of the caller's, not copied
+  bool checked = false;                  // what is received, against what its writer recorded
 
   std::span<const std::byte> body() const;
 };
