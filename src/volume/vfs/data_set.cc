@@ -47,6 +47,12 @@ struct Gather {
   DataSet::ReadDone done;
 };
 
+// So that blocks on their way always find buffers.
+std::uint64_t MostRecent(const BlockStoreOptions& options) {
+  constexpr std::uint64_t kEnough = 96ULL << 20;
+  return options.buffer_bytes - std::min(options.buffer_bytes / 4 * 3, kEnough);
+}
+
 Status Gone(Ino ino) {
   return Status(Code::kExpired, fmt::format("inode {} is no longer in the data set", ToInt(ino)));
 }
@@ -66,7 +72,7 @@ class DataSet::State {
         streams_(blocks.options().layout.block_size),
         async_(blocks, disk, metrics,
                {.fetch_threads = options.fetch_threads,
-                .recent_bytes = options.recent_bytes,
+                .recent_bytes = std::min(options.recent_bytes, MostRecent(blocks.options())),
                 .timeout = options.io_timeout,
                 .retries = options.io_retries,
                 .disk = {.patience = options.disk_patience}},

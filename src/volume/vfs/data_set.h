@@ -20,8 +20,9 @@ namespace paddleop::volume {
 struct DataSetOptions {
   Ino root = kRootIno;
   std::size_t fetch_threads = 12;
-  // Blocks just fetched or read that stay in memory; part of the block store's buffers.
-  std::uint64_t recent_bytes = 8ULL << 20;
+  // Blocks just fetched or read that stay in memory, so that what is read ahead is not read from
+  // the disk once more. Part of the block store's buffers, most of which stay free.
+  std::uint64_t recent_bytes = 32ULL << 20;
   std::uint64_t max_readahead = 32ULL << 20;  // ahead of sequential readers of big files
   // How long a read is tried, retries included.
   std::chrono::milliseconds io_timeout{60'000};

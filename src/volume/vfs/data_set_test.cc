@@ -64,7 +64,7 @@ TEST_F(DataSetTest, ReadsCachedBlocksAndCountsThem) {
 TEST_F(DataSetTest, ADiskThatHangsKeepsNobodyFromTheStore) {
   OpenDisk();
   Import(20, 20, 3'000);
-  const DataSetOptions options{.recent_bytes = 0, .disk_patience = 300ms, .prefetch = false};
+  DataSetOptions options{.recent_bytes = 0, .prefetch = false};
   Open(options);
   for (int p = 0; p < 20; ++p) ASSERT_OK(Read(Find(fmt::format("p{:03}-000", p)), 0, 3'000));
   set_->Stop();
@@ -76,6 +76,7 @@ TEST_F(DataSetTest, ADiskThatHangsKeepsNobodyFromTheStore) {
       held.Watch(entry.path().string(), FAN_OPEN_PERM);
   }
   OpenDisk();
+  options.disk_patience = 300ms;
   Open(options);
   const auto begin = std::chrono::steady_clock::now();
   for (int round = 0; round < 2; ++round) {
@@ -86,7 +87,7 @@ TEST_F(DataSetTest, ADiskThatHangsKeepsNobodyFromTheStore) {
       EXPECT_EQ(*content, Content(name, 3'000));
     }
   }
-  EXPECT_LT(std::chrono::steady_clock::now() - begin, 20s) << "a thread hangs once";
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, 30s) << "a thread hangs once";
   EXPECT_GT(metrics_.AddCounter(kReadsGivenUp, "").Value(), 0);
 }
 

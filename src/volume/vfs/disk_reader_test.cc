@@ -48,6 +48,7 @@ class DiskReaderThreads : public DiskCacheTest {
   std::string ReadPart(const BlockId& block, std::uint32_t offset, std::uint32_t size) {
     return Begin(block, offset, size).get();
   }
+  bool IsRight(const BlockId& block) { return ReadPart(block, 0, block.length) == Content(block); }
   double Value(const char* name, const MetricsRegistry::Labels& labels = {}) {
     return metrics_.AddCounter(name, "", labels).Value();
   }
@@ -75,7 +76,7 @@ TEST_P(DiskReaderTest, ReadsAnyPart) {
     const BlockId block = Block(random() % 3 + 1);
     const auto offset = static_cast<std::uint32_t>(random() % kBlock);
     const auto size = static_cast<std::uint32_t>(random() % (kBlock - offset) + 1);
-    ASSERT_EQ(ReadPart(block, offset, size), Content(block).substr(offset, size))
+    ASSERT_TRUE(ReadPart(block, offset, size) == Content(block).substr(offset, size))
         << offset << " " << size;
     bytes += size;
   }
@@ -116,7 +117,7 @@ TEST_P(DiskReaderTest, MoreReadsThanMemoryTakeTurns) {
   std::vector<std::pair<std::uint64_t, std::future<std::string>>> answers;
   for (std::uint64_t i = 0; i < 400; ++i)
     answers.emplace_back(i % 4 + 1, Begin(Block(i % 4 + 1), 0, kBlock));
-  for (auto& [block, answer] : answers) EXPECT_EQ(answer.get(), Content(Block(block)));
+  for (auto& [block, answer] : answers) EXPECT_TRUE(answer.get() == Content(Block(block)));
 }
 
 TEST_P(DiskReaderTest, AFileThatDoesNotOpenKeepsNobodyFromTheOthers) {
@@ -135,7 +136,7 @@ TEST_P(DiskReaderTest, AFileThatDoesNotOpenKeepsNobodyFromTheOthers) {
 }
 
 TEST_P(DiskReaderTest, ADiskThatDoesNotOpenFilesIsNotWaitedForForEver) {
-  OpenReader(10, {.threads = 1, .patience = 300ms});
+  OpenReader(10, {.threads = 1, .patience = 1s});
   ASSERT_EQ(ReadPart(Block(1), 0, 10), Content(Block(1)).substr(0, 10));
   HeldAccess held;
   for (std::uint64_t i = 2; i <= 9; ++i) held.Watch(PathOf(Block(i)), FAN_OPEN_PERM);
@@ -163,7 +164,7 @@ TEST_P(DiskReaderTest, ADiskThatDoesNotOpenFilesIsNotWaitedForForEver) {
 
 TEST_F(DiskReaderThreads, MemoryThatADiskDoesNotGiveBackIsNotWaitedFor) {
   OpenReader(2, {.patience = 300ms});
-  ASSERT_EQ(ReadPart(Block(2), 0, kBlock), Content(Block(2)));
+  ASSERT_TRUE(IsRight(Block(2)));
   std::vector<std::future<std::string>> answers;
   {
     HeldAccess held;
@@ -188,7 +189,7 @@ TEST_F(DiskReaderThreads, MemoryThatADiskDoesNotGiveBackIsNotWaitedFor) {
 TEST_F(DiskReaderThreads, ADirectoryThatHangsLeavesTheOthersTheirShare) {
   options_.directories = {{.path = dir_->File("a"), .free_space_ratio = 0},
                           {.path = dir_->File("b"), .free_space_ratio = 0}};
-  OpenReader(20, {.patience = 300ms});
+  OpenReader(20, {.patience = 2s});
   const auto path_in = [&](const char* dir, std::uint64_t block) {
     return dir_->File(dir) + "/" + kUuid + "/" +
            CacheFilePath(BlockKey(options_.layout, Block(block)));
@@ -203,10 +204,10 @@ TEST_F(DiskReaderThreads, ADirectoryThatHangsLeavesTheOthersTheirShare) {
   HeldAccess held;
   for (const std::uint64_t i : in_a) held.Watch(path_in("a", i), FAN_OPEN_PERM | FAN_ACCESS_PERM);
   std::vector<std::future<std::string>> answers;
-  for (int i = 0; i < 100; ++i) answers.push_back(Begin(Block(in_a[0]), 0, 1));
+  for (int i = 0; i < 10; ++i) answers.push_back(Begin(Block(in_a[0]), 0, 1));
   for (auto& answer : answers) EXPECT_EQ(answer.get(), kNothing);
   for (int round = 0; round < 2; ++round) {
-    for (const std::uint64_t i : in_b) EXPECT_EQ(ReadPart(Block(i), 0, kBlock), Content(Block(i)));
+    for (const std::uint64_t i : in_b) EXPECT_TRUE(IsRight(Block(i)));
   }
 }
 
@@ -220,7 +221,7 @@ TEST_P(DiskReaderTest, SmallReadsDoNotGoPastLargeOnes) {
       while (!done) ReadPart(Block(1), 0, 100'000);
     });
   }
-  for (int i = 0; i < 20; ++i) EXPECT_EQ(ReadPart(Block(2), 0, kBlock), Content(Block(2)));
+  for (int i = 0; i < 20; ++i) EXPECT_TRUE(IsRight(Block(2)));
   done = true;
 }
 
