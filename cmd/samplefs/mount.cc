@@ -291,6 +291,8 @@ int RunMountCommand(Tool& tool, MountFlags& flags) {
     if (*started == 0) WriteFstab(tool, flags);
     return *started;
   }
+  // Whoever reads our log, or waits in the foreground, may go before us.
+  ::signal(SIGPIPE, SIG_IGN);
   HandleHangup(flags.read_only);
   AllowManyFiles();
   // Blocks come and go in buffers of megabytes: their memory goes back to the system at once, and

@@ -134,6 +134,48 @@ TEST(Faults, AHangupCommitsWhatWasWritten) {
   EXPECT_EQ(*content, "data");
 }
 
+bool Ended(pid_t pid, std::chrono::milliseconds timeout = 60s) {
+  return WaitFor([&] { return ::kill(pid, 0) != 0; }, timeout);
+}
+
+bool IsMounted(const std::string& path) {
+  struct stat at = {}, above = {};
+  return ::stat(path.c_str(), &at) == 0 && ::stat((path + "/..").c_str(), &above) == 0 &&
+         at.st_dev != above.st_dev;
+}
+
+// A mount in the foreground whose log is read by a program that ends first.
+TEST(Faults, WhoReadsTheLogMayGo) {
+  auto volume = TestVolume::Make(Engine::kSqlite);
+  ASSERT_OK(volume);
+  const std::string path = (*volume)->dir() + "/m";
+  ASSERT_OK(MakeDirectories(path));
+  int ends[2];
+  ASSERT_EQ(::pipe2(ends, O_CLOEXEC), 0);
+  UniqueFd from(ends[0]);
+  const UniqueFd to(ends[1]);
+  from.Reset();
+  const std::string program = BinDir() + "/samplefs";
+  const pid_t process = ::fork();
+  if (process == 0) {
+    ::signal(SIGPIPE, SIG_DFL);
+    ::dup2(to.get(), 2);
+    ::execl(program.c_str(), program.c_str(), "mount", (*volume)->url().c_str(), path.c_str(),
+            "--log-level", "info", "--cache-dir", (*volume)->cache().c_str(), nullptr);
+    ::_exit(127);
+  }
+  int status = -1;
+  const auto ended = [&] { return ::waitpid(process, &status, WNOHANG) != 0; };
+  EXPECT_TRUE(WaitFor([&] { return IsMounted(path) || ended(); })) << "it logs that it is mounted";
+  EXPECT_EQ(status, -1) << "it has ended";
+  EXPECT_OK(WriteWhole(path + "/f", "data"));
+  ::kill(process, SIGTERM);
+  if (status == -1 && !WaitFor(ended, 60s)) ::kill(process, SIGKILL);
+  EXPECT_EQ(status, 0);
+  ::umount2(path.c_str(), MNT_DETACH);
+  EXPECT_EQ((*volume)->Run("cat", {"/f"}).value_or(""), "data");
+}
+
 // From a container that shares the mount but not the processes, the mount process has no number.
 TEST(Faults, UnmountingFromAnotherProcessNamespaceKillsNobody) {
   auto volume = TestVolume::Make(Engine::kSqlite);
