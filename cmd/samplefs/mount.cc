@@ -149,12 +149,9 @@ Result<fuse::MountOptions> MakeMountOptions(const MountFlags& flags,
   return options;
 }
 
-// In general mode a hangup ends the mount as SIGTERM does, which commits what was written. Once: a
-// shell and the kernel may each send one when a terminal goes, and a second SIGTERM ends at once.
-void EndInOrder(int) {
-  ::signal(SIGHUP, SIG_IGN);
-  ::kill(::getpid(), SIGTERM);
-}
+// In general mode a hangup ends the mount as SIGTERM does, which commits what was written. From
+// ourselves it never counts as the second one.
+void EndInOrder(int) { ::kill(::getpid(), SIGTERM); }
 
 // Every cached block that stays open takes a descriptor.
 void AllowManyFiles() {

@@ -6,7 +6,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <thread>
 
 #include "base/crypto.h"
@@ -26,6 +28,31 @@ bool HasPassword(std::string_view url) {
   return at != std::string_view::npos && at > scheme && url.find(':', scheme + 3) < at;
 }
 
+// Whether a signal asks once more for the end that was asked for before, and so ends the program at
+// once: it does not wait any longer for what it waits for.
+class Impatience {
+ public:
+  bool Shown(const siginfo_t& info) {
+    // A hangup (mount.cc), of which any number may come.
+    if (info.si_pid == ::getpid()) {
+      asked_ = true;
+      return false;
+    }
+    const auto now = std::chrono::steady_clock::now();
+    // Two that come at once are one: a supervisor may send a SIGTERM to a process and another one
+    // to its group.
+    const bool again = info.si_signo == SIGINT ? asked_ : first_ && now - *first_ >= kOne;
+    asked_ = true;
+    if (!first_) first_ = now;
+    return again;
+  }
+
+ private:
+  static constexpr std::chrono::seconds kOne{1};
+  bool asked_ = false;
+  std::optional<std::chrono::steady_clock::time_point> first_;
+};
+
 // Signals are taken by a thread of their own: no code of ours runs in a signal handler.
 std::stop_token StopOnSignals(const std::stop_source& source) {
   sigset_t signals;
@@ -34,13 +61,16 @@ std::stop_token StopOnSignals(const std::stop_source& source) {
   sigaddset(&signals, SIGTERM);
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   std::thread([signals, source]() mutable {
-    int received = 0;
-    sigwait(&signals, &received);
-    source.request_stop();
-    // A second signal ends the program at once.
-    pthread_sigmask(SIG_UNBLOCK, &signals, nullptr);
-    sigwait(&signals, &received);
-    _exit(128 + received);
+    Impatience impatience;
+    for (;;) {
+      siginfo_t info = {};
+      if (sigwaitinfo(&signals, &info) < 0) continue;
+      if (impatience.Shown(info)) {
+        pthread_sigmask(SIG_UNBLOCK, &signals, nullptr);
+        ::raise(info.si_signo);
+      }
+      source.request_stop();
+    }
   }).detach();
   return source.get_token();
 }

@@ -364,6 +364,51 @@ TEST_F(HungStore, ManyWritersLeaveRoomForNames) {
   EXPECT_EQ(*ReadWhole((*mount)->File("w79")), piece + piece);
 }
 
+// As when a machine goes down: both come at once.
+TEST_F(HungStore, TerminationAndHangupTogetherCommitWhatWasWritten) {
+  int round = 0;
+  for (const auto& [first, second] : {std::pair(SIGTERM, SIGHUP), std::pair(SIGHUP, SIGTERM)}) {
+    SCOPED_TRACE(first);
+    const std::string name = fmt::format("both{}", ++round);
+    auto mount = TestMount::Make(*volume_);
+    ASSERT_OK(mount);
+    const UniqueFd file(::open((*mount)->File(name).c_str(), O_WRONLY | O_CREAT, 0644));
+    ASSERT_OK(minio_->Command("pause minio"));
+    ASSERT_EQ(::write(file.get(), "data", 4), 4);
+    ASSERT_EQ(::kill((*mount)->pid(), first), 0);
+    // Until the first has been taken: signals of one number that wait become one.
+    EXPECT_TRUE(WaitFor([&] { return !IsMounted((*mount)->path()); }));
+    EXPECT_EQ(::kill((*mount)->pid(), second), 0);
+    // Time in which the second would have ended it, too.
+    EXPECT_FALSE(Ended((*mount)->pid(), 500ms));
+    ASSERT_OK(minio_->Command("resume minio"));
+    ASSERT_TRUE(Ended((*mount)->pid())) << (*mount)->Log();
+    auto content = volume_->Run("cat", {"/" + name});
+    ASSERT_OK(content);
+    EXPECT_EQ(*content, "data");
+  }
+}
+
+TEST_F(HungStore, ASecondTerminationEndsAtOnce) {
+  for (const int second : {SIGTERM, SIGINT}) {
+    auto mount = TestMount::Make(*volume_, {"--exit-timeout", "5m"});
+    ASSERT_OK(mount);
+    const UniqueFd file(::open((*mount)->File("lost").c_str(), O_WRONLY | O_CREAT, 0644));
+    ASSERT_OK(minio_->Command("pause minio"));
+    ASSERT_EQ(::write(file.get(), "data", 4), 4);
+    ASSERT_EQ(::kill((*mount)->pid(), SIGTERM), 0);
+    EXPECT_TRUE(WaitFor([&] { return !IsMounted((*mount)->path()); }));
+    // Of two within a second one may be a copy of the other.
+    EXPECT_TRUE(WaitFor(
+        [&] {
+          ::kill((*mount)->pid(), second);
+          return ::kill((*mount)->pid(), 0) != 0;
+        },
+        10s, 100ms));
+    ASSERT_OK(minio_->Command("resume minio"));
+  }
+}
+
 TEST_F(HungStore, ReadersCanBeKilledAndTheMountTakenAway) {
   for (const char* mode : {"--read-only", "--no-bgjob"}) {
     SCOPED_TRACE(mode);
