@@ -25,6 +25,9 @@ void OnInit(void* userdata, fuse_conn_info* connection) {
   want(FUSE_CAP_SPLICE_READ | FUSE_CAP_SPLICE_WRITE | FUSE_CAP_SPLICE_MOVE, false);
   want(FUSE_CAP_READDIRPLUS | FUSE_CAP_READDIRPLUS_AUTO, true);
   want(FUSE_CAP_PARALLEL_DIROPS | FUSE_CAP_ATOMIC_O_TRUNC | FUSE_CAP_ASYNC_READ, true);
+  // The parts of one large direct write come one after the other: an append has no offset to tell
+  // in which order they belong.
+  want(FUSE_CAP_ASYNC_DIO, false);
   connection->max_write = 1U << 20;
   connection->max_read = state.options.max_read;
   connection->max_background = static_cast<unsigned>(state.options.max_background);

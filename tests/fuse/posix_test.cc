@@ -196,6 +196,22 @@ TEST_P(PosixTest, AppendsTruncatesAndLeavesHoles) {
   EXPECT_EQ(status.st_size, 0);
 }
 
+// The kernel makes several requests of it.
+TEST_P(PosixTest, ALargeDirectAppendIsStoredInOrder) {
+  constexpr std::size_t kSize = 8 << 20;
+  const std::unique_ptr<char, decltype(&std::free)> buffer(
+      static_cast<char*>(std::aligned_alloc(4096, kSize)), &std::free);
+  for (unsigned round = 0; round < 50; ++round) {
+    const std::string content = Pattern(kSize, round);
+    std::memcpy(buffer.get(), content.data(), kSize);
+    const UniqueFd file(
+        ::open(File("log").c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_DIRECT, 0644));
+    ASSERT_TRUE(file.valid());
+    ASSERT_EQ(::write(file.get(), buffer.get(), kSize), static_cast<ssize_t>(kSize));
+    ASSERT_TRUE(Content(File("log")) == content) << round;
+  }
+}
+
 TEST_P(PosixTest, MapsFilesForReadingAndWriting) {
   const std::string content = Pattern(200'000, 5);
   ASSERT_OK(WriteWhole(File("m"), content));
