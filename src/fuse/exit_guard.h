@@ -1,9 +1,11 @@
 #pragma once
 
 #include <chrono>
+#include <stop_token>
 #include <thread>
 
 #include "base/log.h"
+#include "base/mutex.h"
 
 namespace paddleop::fuse {
 
@@ -12,14 +14,19 @@ namespace paddleop::fuse {
 // ended; so a guard is made before all that may wait for one, and destroyed after it.
 class ExitGuard {
  public:
-  ExitGuard(std::chrono::milliseconds limit, const Logger& log) : limit_(limit), log_(log) {}
-  // From one thread at a time. Only the first counts.
+  ExitGuard(std::chrono::milliseconds limit, const Logger& log);
+  // Only the first counts. Needs nothing that may be lacking by then, such as another thread.
   void Arm();
   std::chrono::milliseconds limit() const { return limit_; }
 
  private:
+  void Run(const std::stop_token& stop);
+
   const std::chrono::milliseconds limit_;
   const Logger& log_;
+  Mutex mutex_;
+  CondVar changed_;
+  bool armed_ GUARDED_BY(mutex_) = false;
   std::jthread thread_;
 };
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <functional>
+#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -346,14 +347,19 @@ Result<void> Vfs::FlushAll(const Context& ctx) {
   for (const auto& file : files) file->writer.StartUploads(ctx);
   std::vector<Result<void>> flushed(files.size());
   std::atomic<std::size_t> next = 0;
+  const auto flush = [&] {
+    for (std::size_t at = next++; at < files.size(); at = next++)
+      flushed[at] = files[at]->writer.Flush(ctx);
+  };
   {
     std::vector<std::jthread> threads;
-    for (std::size_t i = 0; i < std::min(files.size(), kFlushThreads); ++i) {
-      threads.emplace_back([&] {
-        for (std::size_t at = next++; at < files.size(); at = next++)
-          flushed[at] = files[at]->writer.Flush(ctx);
-      });
+    try {
+      for (std::size_t i = 1; i < std::min(files.size(), kFlushThreads); ++i)
+        threads.emplace_back(flush);
+    } catch (const std::system_error& error) {
+      state_->log_.Debug(ctx, "files are flushed by fewer threads", {{"error", error.what()}});
     }
+    flush();
   }
   for (auto& result : flushed) keep(std::move(result));
   // Also what was lost before and nobody asked for yet.

@@ -4,6 +4,7 @@
 #include <functional>
 #include <thread>
 
+#include "base/testing/no_more_threads.h"
 #include "volume/vfs/testing/vfs_fixture.h"
 
 namespace paddleop::volume::testing {
@@ -90,6 +91,21 @@ TEST_F(VfsTest, AnInterruptedReaderCostsTheWriterNothing) {
     EXPECT_EQ(ReadAll(vfs(), file.handle), content);
   }
   ASSERT_OK(vfs().Release(kCtx, file.handle));
+}
+
+TEST_F(VfsTest, AllIsFlushedWhereNoThreadCanBeStarted) {
+  std::vector<OpenedFile> files;
+  for (int i = 0; i < 20; ++i) {
+    files.push_back(MustCreate("f" + std::to_string(i)));
+    ASSERT_OK(vfs().Write(kCtx, files.back().handle, 0, AsBytes("data")));
+  }
+  {
+    const paddleop::testing::NoMoreThreads none;
+    EXPECT_OK(vfs().FlushAll(kCtx));
+  }
+  for (const auto& file : files)
+    EXPECT_EQ(vfs().meta().GetAttr(kCtx, file.entry.ino)->length, 4u) << "in the volume";
+  for (const auto& file : files) ASSERT_OK(vfs().Release(kCtx, file.handle));
 }
 
 TEST_F(VfsTest, ManyOpenFilesWithFewBytesDoNotUseUpTheBuffers) {
