@@ -111,6 +111,11 @@ Result<fuse::MountOptions> MakeMountOptions(const MountFlags& flags,
   options.session.read_only = flags.read_only;
   options.session.allow_other = flags.allow_other || ::geteuid() == 0;
   options.session.options = flags.kernel_options;
+  if (flags.threads < 0 || flags.threads > 10'000) {
+    return paddleop::Fail(Code::kInvalid,
+                          "--threads is {}; give 1 to 10000, or 0 for as many as fit the machine",
+                          flags.threads);
+  }
   const std::size_t cores = std::max(2U, std::thread::hardware_concurrency());
   // In data-set mode they never wait for anything.
   const std::size_t threads = flags.read_only ? std::min<std::size_t>(cores, 8) : 64;

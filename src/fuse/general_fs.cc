@@ -1,5 +1,7 @@
 #include "fuse/general_fs.h"
 
+#include <algorithm>
+
 #include "fuse/internal/general_state.h"
 
 namespace paddleop::fuse {
@@ -8,8 +10,12 @@ using State = GeneralFs::State;
 
 namespace {
 
-// How many of the session's threads may wait for data; the others stay for metadata.
-constexpr std::size_t kInlineIo = 40;
+// How many of the session's threads may wait for data; the others stay for metadata. Of one thread
+// none may.
+std::size_t InlineIo(std::size_t threads) {
+  constexpr std::size_t kMost = 40;
+  return std::min(kMost, threads * 5 / 8);
+}
 
 void OnInit(void* userdata, fuse_conn_info* connection) {
   auto& state = *static_cast<State*>(userdata);
@@ -65,6 +71,7 @@ State::State(volume::Vfs& the_vfs, OpStats& the_stats, const Logger& the_log,
       log(the_log),
       options(the_options),
       ready(std::move(on_ready)),
+      inline_io(InlineIo(options.threads)),
       told(options.attr_timeout),
       env{.stats = the_stats,
           .interrupts = interrupts,
@@ -82,7 +89,7 @@ State::State(volume::Vfs& the_vfs, OpStats& the_stats, const Logger& the_log,
 
 State::~State() = default;
 
-IoTurn::IoTurn(State& state) : state_(state), here_(state.waiting.fetch_add(1) < kInlineIo) {}
+IoTurn::IoTurn(State& state) : state_(state), here_(state.waiting.fetch_add(1) < state.inline_io) {}
 
 void State::RunIo(std::move_only_function<void()> work) {
   if (const IoTurn turn(*this); turn.here()) return work();

@@ -29,6 +29,7 @@ struct GeneralOptions {
   bool writeback_cache = false;     // the kernel gathers small writes; other clients see them later
   unsigned max_read = 0;            // LibraryMaxRead
   std::size_t max_background = 64;  // requests that the kernel may have under way for read-ahead
+  std::size_t threads = 64;         // of the session, at most
 };
 
 // General mode: reading and writing with POSIX semantics, close-to-open between clients.

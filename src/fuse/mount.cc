@@ -73,6 +73,7 @@ Result<void> RunGeneral(const Context& ctx, volume::Volume& volume, const MountO
                         const Logger& log, std::function<void()> ready) {
   GeneralOptions general = options.general;
   general.max_read = LibraryMaxRead(options.session);
+  general.threads = options.session.max_threads;
   GeneralFs fs(volume.vfs(), stats, log, general, std::move(ready));
   ASSIGN_OR_RETURN(auto session,
                    Session::Mount(GeneralFs::Operations(), fs.userdata(), options.session, log));

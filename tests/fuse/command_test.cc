@@ -47,6 +47,7 @@ TEST(MountCommand, SaysInOneLineWhatIsWrong) {
   ExpectLine({"mount", url, dir + "/m", "--io-retries", "-1"}, 1, {"--io-retries"});
   ExpectLine({"mount", url, dir + "/m", "--download-limit", "-5"}, 1, {"--download-limit", "-5"});
   ExpectLine({"mount", url, dir + "/m", "--heartbeat", "1h"}, 1, {"--heartbeat"});
+  ExpectLine({"mount", url, dir + "/m", "--threads", "-1"}, 1, {"--threads", "-1"});
   ExpectLine({"mount", url, dir + "/m", "--attr-cache", "soon"}, 1, {"--attr-cache", "soon"});
   ExpectLine({"mount", url, dir + "/m", "--subdir", "/nowhere"}, 1, {"--subdir /nowhere"});
   ExpectLine({"mount", url, dir + "/m", "--metrics", "nonsense"}, 1, {"--metrics", "nonsense"});

@@ -2,6 +2,7 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
@@ -321,16 +322,24 @@ TEST_F(HungStore, ALongOutageIsAnErrorThatHeals) {
   }
 }
 
-TEST_F(HungStore, ManyWritersLeaveRoomForNames) {
-  auto mount = TestMount::Make(*volume_, {"--buffer-size", "32", "--max-uploads", "2"});
+std::vector<UniqueFd> CreateFiles(const TestMount& mount, int count) {
+  std::vector<UniqueFd> files;
+  for (int i = 0; i < count; ++i) {
+    files.emplace_back(::open(mount.File(fmt::format("w{}", i)).c_str(), O_WRONLY | O_CREAT, 0644));
+    EXPECT_TRUE(files.back().valid()) << i;
+  }
+  return files;
+}
+
+class ManyWriters : public HungStore, public ::testing::WithParamInterface<const char*> {};
+INSTANTIATE_TEST_SUITE_P(Threads, ManyWriters, ::testing::Values("0", "8", "1"));
+
+TEST_P(ManyWriters, LeaveRoomForNames) {
+  auto mount = TestMount::Make(
+      *volume_, {"--buffer-size", "32", "--max-uploads", "2", "--threads", GetParam()});
   ASSERT_OK(mount);
   constexpr int kWriters = 80;
-  std::vector<UniqueFd> files;
-  for (int i = 0; i < kWriters; ++i) {
-    files.emplace_back(
-        ::open((*mount)->File(fmt::format("w{}", i)).c_str(), O_WRONLY | O_CREAT, 0644));
-    ASSERT_TRUE(files.back().valid());
-  }
+  std::vector<UniqueFd> files = CreateFiles(**mount, kWriters);
   ASSERT_OK(minio_->Command("pause minio"));
   const std::string piece = Pattern(1 << 20, 5);
   std::atomic<int> written{0};

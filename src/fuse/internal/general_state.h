@@ -57,6 +57,7 @@ class GeneralFs::State {
   const Logger& log;
   const GeneralOptions options;
   std::function<void()> ready;
+  const std::size_t inline_io;  // how many threads of the session may have work for data
   std::stop_source stop;
   Interrupts interrupts;
   ToldLengths told;
