@@ -20,6 +20,7 @@ void OnOpenDir(fuse_req_t request, fuse_ino_t ino, fuse_file_info* file) {
   fuse_file_info out = *file;
   out.fh = state.AddDirectory(std::make_shared<volume::DirStream>(state.vfs.meta(), call.caller(),
                                                                   call.ino(), state.changes));
+  state.mark.Opened(fuse_req_ctx(request)->pid, out.fh);
   call.ReplyOpen(out);
 }
 
@@ -27,6 +28,7 @@ void OnReleaseDir(fuse_req_t request, fuse_ino_t ino, fuse_file_info* file) {
   State& state = State::Of(request);
   Call call(state.env, request, Op::kReleaseDir, ino);
   state.RemoveDirectory(file->fh);
+  state.mark.Released(file->fh);
   call.Ok();
 }
 

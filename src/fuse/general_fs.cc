@@ -136,6 +136,8 @@ void GeneralFs::OnStaleAttributes(std::function<void(volume::Ino)> forget) {
   state_->forget_attributes = std::move(forget);
 }
 
+ArrivalMark& GeneralFs::mark() { return state_->mark; }
+
 void GeneralFs::Cancel() { state_->stop.request_stop(); }
 void GeneralFs::Drain() { state_->pool.Stop(); }
 

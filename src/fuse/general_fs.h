@@ -13,6 +13,8 @@ struct fuse_lowlevel_ops;
 
 namespace paddleop::fuse {
 
+class ArrivalMark;
+
 struct GeneralOptions {
   volume::Ino root = volume::kRootIno;  // the directory that becomes the mount's root
   // How long the kernel may remember attributes and names, in seconds.
@@ -50,6 +52,8 @@ class GeneralFs {
   // How to make the kernel forget the attributes of a file that it takes to have another length.
   // Before the first request.
   void OnStaleAttributes(std::function<void(volume::Ino)> forget);
+  // Of what the kernel sends.
+  ArrivalMark& mark();
   // Breaks off what waits for something and may be broken off: the mount is going away.
   void Cancel();
   // Waits until everything handed to the pool is answered.

@@ -8,6 +8,7 @@
 #include "fuse/data_set_fs.h"
 #include "fuse/internal/fuse_api.h"
 #include "fuse/internal/kernel_mount.h"
+#include "fuse/internal/last_sync.h"
 #include "fuse/internal/mount_status.h"
 #include "fuse/internal/name_feeder.h"
 #include "fuse/internal/page_keeper.h"
@@ -75,8 +76,11 @@ Result<void> RunGeneral(const Context& ctx, volume::Volume& volume, const MountO
   general.max_read = LibraryMaxRead(options.session);
   general.threads = options.session.max_threads;
   GeneralFs fs(volume.vfs(), stats, log, general, std::move(ready));
+  std::optional<LastSync> last_sync;  // outlives the session
   ASSIGN_OR_RETURN(auto session,
                    Session::Mount(GeneralFs::Operations(), fs.userdata(), options.session, log));
+  if (session->device_minor())
+    last_sync.emplace(options.session.mount_point, *session->device_minor(), fs.mark(), log);
   fs.OnStaleAttributes([&session](volume::Ino ino) { session->InvalidateAttributes(ino); });
   const MountStatus status(options, volume, nullptr, nullptr, stats);
   ASSIGN_OR_RETURN(const Servers servers,
@@ -87,6 +91,8 @@ Result<void> RunGeneral(const Context& ctx, volume::Volume& volume, const MountO
   {
     const Stopper stopper(ctx, [&] {
       guard.Arm();
+      // Whose files nobody has open for writing has nothing in the kernel.
+      if (last_sync && volume.vfs().OpenForWriting()) last_sync->Run(guard.limit() / 4);
       fs.Cancel();
       session->Stop();
     });

@@ -177,6 +177,50 @@ TEST(Faults, WhoReadsTheLogMayGo) {
   EXPECT_EQ((*volume)->Run("cat", {"/f"}).value_or(""), "data");
 }
 
+// What programs have written and the kernel has not passed on yet, while they go on.
+TEST(Faults, TerminationCommitsWhatTheKernelHolds) {
+  auto volume = TestVolume::Make(Engine::kSqlite);
+  ASSERT_OK(volume);
+  for (const int signal : {SIGTERM, SIGHUP}) {
+    auto mount = TestMount::Make(**volume, {"-o", "writeback_cache"});
+    ASSERT_OK(mount);
+    const std::string content = Pattern(24 << 20, static_cast<unsigned>(signal));
+    const UniqueFd file(::open((*mount)->File("gathered").c_str(), O_WRONLY | O_CREAT, 0644));
+    ASSERT_OK(WriteAll(file.get(), content));
+    ASSERT_EQ(::kill((*mount)->pid(), signal), 0);
+    ASSERT_TRUE(Ended((*mount)->pid())) << (*mount)->Log();
+    auto seen = (*volume)->Run("cat", {"/gathered"});
+    ASSERT_OK(seen);
+    EXPECT_TRUE(*seen == content) << seen->size();
+  }
+}
+
+TEST(Faults, TerminationCommitsWhatWasStoredInMappings) {
+  auto volume = TestVolume::Make(Engine::kSqlite);
+  ASSERT_OK(volume);
+  auto mount = TestMount::Make(**volume);
+  ASSERT_OK(mount);
+  // Every other page, so that each is a request: more than the kernel has under way at a time.
+  constexpr std::size_t kPage = 4096, kPages = 400;
+  std::string content = Pattern(kPages * kPage, 7);
+  for (std::size_t i = 0; i < kPages; i += 2) content.replace(i * kPage, kPage, kPage, '\0');
+  void* map = MAP_FAILED;
+  {
+    const UniqueFd file(::open((*mount)->File("mapped").c_str(), O_RDWR | O_CREAT, 0644));
+    ASSERT_EQ(::ftruncate(file.get(), static_cast<off_t>(content.size())), 0);
+    map = ::mmap(nullptr, content.size(), PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0);
+  }
+  ASSERT_NE(map, MAP_FAILED);
+  for (std::size_t at = kPage; at < content.size(); at += 2 * kPage)
+    std::memcpy(static_cast<char*>(map) + at, content.data() + at, kPage);
+  ASSERT_EQ(::kill((*mount)->pid(), SIGTERM), 0);
+  EXPECT_TRUE(Ended((*mount)->pid())) << (*mount)->Log();
+  ::munmap(map, content.size());
+  auto seen = (*volume)->Run("cat", {"/mapped"});
+  ASSERT_OK(seen);
+  EXPECT_TRUE(*seen == content);
+}
+
 // From a container that shares the mount but not the processes, the mount process has no number.
 TEST(Faults, UnmountingFromAnotherProcessNamespaceKillsNobody) {
   auto volume = TestVolume::Make(Engine::kSqlite);

@@ -9,6 +9,7 @@
 #include "base/mutex.h"
 #include "base/thread_pool.h"
 #include "fuse/general_fs.h"
+#include "fuse/internal/arrival_mark.h"
 #include "fuse/internal/call.h"
 #include "volume/vfs/dir_stream.h"
 
@@ -61,6 +62,7 @@ class GeneralFs::State {
   std::stop_source stop;
   Interrupts interrupts;
   ToldLengths told;
+  ArrivalMark mark;
   std::atomic<std::uint64_t> changes{0};               // made through this mount so far
   std::function<void(volume::Ino)> forget_attributes;  // makes the kernel ask again
   CallEnvironment env;

@@ -159,6 +159,11 @@ Result<Entry> Vfs::Lookup(const Context& ctx, const Caller& caller, Ino parent,
 
 bool Vfs::IsOpen(Ino ino) const { return state_->files_.FindFile(ino) != nullptr; }
 
+bool Vfs::OpenForWriting() const {
+  return std::ranges::any_of(state_->files_.Handles(),
+                             [](const auto& open) { return open->flags.write; });
+}
+
 Result<Attr> Vfs::SetAttr(const Context& ctx, const Caller& caller, Ino ino,
                           const AttrChange& change) {
   const Context bounded = state_->Bounded(ctx);

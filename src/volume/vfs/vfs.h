@@ -71,6 +71,8 @@ class Vfs {
   // True while a handle of this process is open on the file: what the volume says of its length may
   // be behind.
   bool IsOpen(Ino ino) const;
+  // True while any handle for writing is open.
+  bool OpenForWriting() const;
   // A change of length first commits what was written before it. The answer has the length that
   // GetAttr would tell.
   Result<Attr> SetAttr(const Context& ctx, const Caller& caller, Ino ino, const AttrChange& change);
