@@ -9,6 +9,7 @@
 #include <filesystem>
 
 #include "base/posix.h"
+#include "base/secret.h"
 #include "samplefs/background.h"
 #include "samplefs/mount_flags.h"
 
@@ -68,11 +69,14 @@ Result<std::string> FstabLine(const std::vector<std::string>& arguments, const s
   std::string options = "_netdev";
   for (std::size_t i = 1; i < arguments.size(); ++i) {
     const std::string& word = arguments[i];
-    if (word.starts_with("-o")) {
-      options += "," + EscapeField(word.size() > 2 ? word.substr(2) : TakeValue(arguments, i));
+    if (!word.starts_with("--")) {
+      // Of the short ones only -o has a value, perhaps behind others: "-do ro".
+      const std::size_t o = word.starts_with('-') ? word.find('o') : std::string::npos;
+      if (o == std::string::npos) continue;
+      options +=
+          "," + EscapeField(o + 1 < word.size() ? word.substr(o + 1) : TakeValue(arguments, i));
       continue;
     }
-    if (!word.starts_with("--")) continue;
     const std::string name = word.substr(2, word.find('=') - 2);
     if (name == "background" || name == "update-fstab" || name == "json") continue;
     if (!TakesValue(name)) {
@@ -88,6 +92,14 @@ Result<std::string> FstabLine(const std::vector<std::string>& arguments, const s
   }
   return fmt::format("{} {} samplefs {} 0 0", EscapeField(AbsoluteVolume(volume)),
                      EscapeField(mount_point), options);
+}
+
+Result<void> CheckFstabReaders(const std::string& volume, mode_t mode) {
+  if ((mode & (S_IRGRP | S_IROTH)) == 0 || RedactUrl(volume) == volume) return {};
+  return Fail(Code::kPermission,
+              "{} is left as it is, since others can read it and VOLUME has a password: 'chmod 600 "
+              "{}' first, or give the password in META_PASSWORD",
+              kFstab, kFstab);
 }
 
 std::string WithFstabLine(const std::string& text, const std::string& line) {
@@ -114,12 +126,13 @@ Result<void> UpdateFstab(const std::string& volume, const std::string& mount_poi
   if (arguments.empty() || IsMountHelper(arguments[0])) return {};
   if (::geteuid() != 0) return Fail(Code::kPermission, "only root may change {}", kFstab);
   ASSIGN_OR_RETURN(const std::string line, FstabLine(arguments, volume, mount_point));
-  const auto text = ReadFile(kFstab);
-  if (!text && !IsNotFound(text.error())) return std::unexpected(text.error());
-  const std::string updated = WithFstabLine(text ? *text : "", line);
   struct stat present = {};
   // Who keeps passwords there has taken it from others.
   const mode_t mode = ::stat(kFstab, &present) == 0 ? present.st_mode & 07777 : 0644;
+  RETURN_IF_ERROR(CheckFstabReaders(volume, mode));
+  const auto text = ReadFile(kFstab);
+  if (!text && !IsNotFound(text.error())) return std::unexpected(text.error());
+  const std::string updated = WithFstabLine(text ? *text : "", line);
   if (!text || updated != *text) RETURN_IF_ERROR(WriteFileAtomic(kFstab, updated, mode));
   std::error_code error;
   const auto program = std::filesystem::read_symlink("/proc/self/exe", error);

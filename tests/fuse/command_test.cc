@@ -178,6 +178,30 @@ TEST(MountCommand, WritesTheFstabLineThatMountsTheSame) {
   EXPECT_NE(done->out.find("\"general\""), std::string::npos) << done->out;
 }
 
+TEST(MountCommand, WritesNoPasswordIntoAnFstabThatOthersRead) {
+  auto volume = TestVolume::Make(Engine::kRedis);
+  ASSERT_OK(volume);
+  const std::string& home = (*volume)->dir();
+  const std::string& url = (*volume)->url();
+  ASSERT_TRUE(url.starts_with("redis://")) << url;
+  const std::size_t at = url.find('@');
+  const std::string host = url.substr(at == std::string::npos ? 8 : at + 1);
+  ASSERT_OK(MakeDirectories(home + "/m"));
+  auto done = RunProcess(
+      {"unshare", "-m", "bash", "-c",
+       fmt::format("set -e; cp -a /etc/. {0}/etc; echo '# kept' >{0}/etc/fstab; "
+                   "chmod 644 {0}/etc/fstab; mount --bind {0}/etc /etc; "
+                   "mount -t tmpfs tmpfs /usr/sbin; "
+                   "redis-cli -u {2} ACL SETUSER default '>hidden' >{0}/said; "
+                   "{1}/samplefs mount redis://:hidden@{3} {0}/m -d --update-fstab --cache-dir={4} "
+                   "--log {0}/log; {1}/samplefs umount {0}/m; cat /etc/fstab",
+                   home, BinDir(), url, host, (*volume)->cache())});
+  ASSERT_OK(done);
+  EXPECT_EQ(done->exit_code, 0) << done->out << done->err;
+  EXPECT_EQ(done->out, "# kept\n");
+  EXPECT_NE(done->err.find("chmod 600"), std::string::npos) << done->err;
+}
+
 // As in a container whose first process takes note of no other's end.
 TEST(MountCommand, UmountWaitsForNobodyWhoHasEnded) {
   auto volume = TestVolume::Make(Engine::kSqlite);
