@@ -111,7 +111,8 @@ void Write(State& state, Call& call, const fuse_file_info& file, std::uint64_t o
            std::string_view data) {
   // The kernel's offset is the end of the file as it knows it, which others may have moved.
   const bool append = (file.flags & O_APPEND) != 0 && file.writepage == 0;
-  const Context ctx = Call::LastingContext();
+  // Who wrote a page back has been told long ago that it is written.
+  const Context ctx = file.writepage != 0 ? Call::LastResortContext() : call.LastingContext();
   auto written = append ? state.vfs.Append(ctx, HandleOf(file), AsBytes(data))
                         : state.vfs.Write(ctx, HandleOf(file), offset, AsBytes(data));
   if (!written) return call.Error(written.error());
@@ -137,7 +138,7 @@ void OnFlush(fuse_req_t request, fuse_ino_t ino, fuse_file_info* file) {
   State& state = State::Of(request);
   auto call = std::make_unique<Call>(state.env, request, Op::kFlush, ino);
   state.RunIo([&state, handle = HandleOf(*file), call = std::move(call)] {
-    call->Reply(state.vfs.FlushOneClose(Call::LastingContext(), handle));
+    call->Reply(state.vfs.FlushOneClose(call->LastingContext(), handle));
   });
 }
 
@@ -145,7 +146,7 @@ void OnFsync(fuse_req_t request, fuse_ino_t ino, int, fuse_file_info* file) {
   State& state = State::Of(request);
   auto call = std::make_unique<Call>(state.env, request, Op::kFsync, ino);
   state.RunIo([&state, handle = HandleOf(*file), call = std::move(call)] {
-    call->Reply(state.vfs.Flush(Call::LastingContext(), handle));
+    call->Reply(state.vfs.Flush(call->LastingContext(), handle));
   });
 }
 
@@ -154,7 +155,7 @@ void OnRelease(fuse_req_t request, fuse_ino_t ino, fuse_file_info* file) {
   auto call = std::make_unique<Call>(state.env, request, Op::kRelease, ino);
   const bool wrote = (file->flags & O_ACCMODE) != O_RDONLY;
   state.RunIo([&state, wrote, handle = HandleOf(*file), call = std::move(call)] {
-    auto released = state.vfs.Release(Call::LastingContext(), handle);
+    auto released = state.vfs.Release(Call::LastResortContext(), handle);
     if (wrote) ++state.changes;
     // Nobody sees this answer: close(2) was answered after the flush.
     if (!released) {
@@ -194,7 +195,7 @@ void OnFallocate(fuse_req_t request, fuse_ino_t ino, int mode, off_t offset, off
   }
   state.RunIo([&state, kind, offset, length, call = std::move(call)] {
     auto attr =
-        state.vfs.Fallocate(Call::LastingContext(), call->caller(), call->ino(), kind,
+        state.vfs.Fallocate(call->LastingContext(), call->caller(), call->ino(), kind,
                             static_cast<std::uint64_t>(offset), static_cast<std::uint64_t>(length));
     if (!attr) return call->Error(attr.error());
     call->Ok();
@@ -210,7 +211,7 @@ void OnCopyRange(fuse_req_t request, fuse_ino_t from, off_t from_offset, fuse_fi
   state.RunIo([&state, from_offset, to, to_offset, length, call = std::move(call)] {
     // The answer is a 32-bit number.
     const std::size_t most = std::min<std::size_t>(length, 1U << 30);
-    auto copied = state.vfs.CopyRange(Call::LastingContext(), call->ino(),
+    auto copied = state.vfs.CopyRange(call->LastingContext(), call->ino(),
                                       static_cast<std::uint64_t>(from_offset), call->FromKernel(to),
                                       static_cast<std::uint64_t>(to_offset), most);
     if (!copied) return call->Error(copied.error());

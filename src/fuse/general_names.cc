@@ -66,7 +66,7 @@ void OnSetAttr(fuse_req_t request, fuse_ino_t ino, struct stat* attr, int set, f
   state.RunIo([&state, change, call = std::move(call)] {
     const bool setgid = change.mode && (*change.mode & S_ISGID) != 0;
     // Truncation commits what was written before: that is not broken off.
-    const Context ctx = change.length ? Call::LastingContext() : call->ctx();
+    const Context ctx = change.length ? call->LastingContext() : call->ctx();
     call->Reply(state.vfs.SetAttr(ctx, call->caller(setgid), call->ino(), change));
   });
 }

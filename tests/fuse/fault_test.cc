@@ -417,6 +417,34 @@ TEST_P(ManyWriters, LeaveRoomForNames) {
   EXPECT_EQ(*ReadWhole((*mount)->File("w79")), piece + piece);
 }
 
+// The time of a request begins when it comes, not when it is its turn.
+TEST_F(HungStore, NobodyWaitsForTheTimeoutsOfOthers) {
+  constexpr auto kTimeout = 4s;
+  auto mount = TestMount::Make(*volume_, {"--buffer-size", "32", "--max-uploads", "2", "--threads",
+                                          "16", "--io-timeout", "4s"});
+  ASSERT_OK(mount);
+  std::vector<UniqueFd> files = CreateFiles(**mount, 200);
+  ASSERT_OK(minio_->Command("pause minio"));
+  const std::string piece = Pattern(1 << 20, 5);
+  std::vector<std::future<std::chrono::nanoseconds>> writers;
+  for (const UniqueFd& file : files) {
+    writers.push_back(std::async(std::launch::async, [&] {
+      std::chrono::nanoseconds longest{0};
+      for (bool written = true; written;) {
+        const auto begin = std::chrono::steady_clock::now();
+        written = ::write(file.get(), piece.data(), piece.size()) > 0;
+        longest =
+            std::max<std::chrono::nanoseconds>(longest, std::chrono::steady_clock::now() - begin);
+      }
+      return longest;
+    }));
+  }
+  std::chrono::nanoseconds longest{0};
+  for (auto& writer : writers) longest = std::max(longest, writer.get());
+  EXPECT_LT(longest / 1ms, 3 * kTimeout / 1ms);
+  ASSERT_OK(minio_->Command("resume minio"));
+}
+
 // As when a machine goes down: both come at once.
 TEST_F(HungStore, TerminationAndHangupTogetherCommitWhatWasWritten) {
   int round = 0;

@@ -156,12 +156,15 @@ Call::~Call() {
   env_.stats.Log(op_, who_, took, error_);
 }
 
+Context Call::WithDeadline(const Context& ctx) const {
+  return env_.io_timeout.count() > 0 ? ctx.WithDeadline(start_ + env_.io_timeout) : ctx;
+}
+
 const Context& Call::ctx() {
   if (ctx_) return *ctx_;
   cancel_ = std::make_shared<Cancel>(env_.stop);
   cancel_->interrupts = &env_.interrupts;
-  ctx_ = Context::Background().WithStop(cancel_->source->get_token());
-  if (env_.io_timeout.count() > 0) ctx_ = ctx_->WithDeadline(start_ + env_.io_timeout);
+  ctx_ = WithDeadline(Context::Background().WithStop(cancel_->source->get_token()));
   interruptible_ = true;
   fuse_req_interrupt_func(
       request_,

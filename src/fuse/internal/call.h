@@ -74,8 +74,12 @@ class Call {
 
   // Ends when the asker is interrupted, and when the mount's time for a request is up.
   const Context& ctx();
-  // Does not: for what would lose data if it were broken off. The volume has deadlines of its own.
-  static Context LastingContext() { return Context::Background(); }
+  // The same time, but not broken off by an interrupt nor by the end of the mount: what was written
+  // stays and is stored later, or the program is told.
+  Context LastingContext() const { return WithDeadline(Context::Background()); }
+  // For what loses data when it fails, with nobody left to tell: the volume's own time, which
+  // begins when it is its turn.
+  static Context LastResortContext() { return Context::Background(); }
   // With supplementary groups only if `with_groups`: the kernel is asked for them.
   volume::Caller caller(bool with_groups = false) const;
   volume::Ino ino() const { return env_.inos.FromKernel(ino_); }
@@ -104,6 +108,7 @@ class Call {
   fuse_req_t request() const { return request_; }
 
  private:
+  Context WithDeadline(const Context& ctx) const;
   // Nothing may reach us any more once the answer is out.
   void BeforeReply();
 
