@@ -8,6 +8,7 @@
 #include <cstring>
 #include <memory>
 #include <optional>
+#include <system_error>
 #include <thread>
 
 #include "base/mutex.h"
@@ -65,14 +66,19 @@ Result<std::vector<Address>> Resolve(const Context& ctx, const std::string& host
                 host, kMaxLookups);
   }
   auto pending = std::make_shared<Pending>();
-  std::thread([pending, host, port] {
-    SetThreadName("resolve");
-    auto result = Lookup(host, port, AI_ADDRCONFIG);
+  try {
+    std::thread([pending, host, port] {
+      SetThreadName("resolve");
+      auto result = Lookup(host, port, AI_ADDRCONFIG);
+      lookups_running.fetch_sub(1);
+      const MutexLock lock(pending->mutex);
+      pending->result = std::move(result);
+      pending->done.notify_all();
+    }).detach();
+  } catch (const std::system_error& error) {
     lookups_running.fetch_sub(1);
-    const MutexLock lock(pending->mutex);
-    pending->result = std::move(result);
-    pending->done.notify_all();
-  }).detach();
+    return Fail(Code::kUnavailable, "look up {}: start a thread: {}", host, error.what());
+  }
 
   MutexLock lock(pending->mutex);
   pending->done.wait_until(lock, ctx.stop(), Context::Clock::now() + ctx.Remaining(),
