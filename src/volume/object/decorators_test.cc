@@ -7,6 +7,7 @@
 #include "base/bytes.h"
 #include "base/testing/manual_clock.h"
 #include "base/testing/matchers.h"
+#include "base/testing/no_more_threads.h"
 #include "volume/object/checksum_store.h"
 #include "volume/object/internal/delay_queue.h"
 #include "volume/object/internal/token_bucket.h"
@@ -252,6 +253,20 @@ TEST(DelayQueue, RunsTasksInTheOrderOfTheirTimes) {
   bool ran = false;
   queue.Run(kCtx, milliseconds(1), [&](bool due) { ran = !due; });
   EXPECT_TRUE(ran);
+}
+
+TEST(DelayQueue, WhereNoThreadCanBeStartedTasksReportAtOnce) {
+  internal::DelayQueue queue("test");
+  int reported = 0;
+  {
+    const paddleop::testing::NoMoreThreads none;
+    queue.Run(kCtx, std::chrono::minutes(1), [&](bool due) { reported += due ? 0 : 1; });
+    EXPECT_EQ(reported, 1);
+  }
+  std::promise<bool> later;
+  queue.Run(kCtx, milliseconds(1), [&](bool due) { later.set_value(due); });
+  EXPECT_TRUE(later.get_future().get());
+  EXPECT_EQ(reported, 1) << "once";
 }
 
 }  // namespace

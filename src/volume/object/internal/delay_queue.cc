@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <system_error>
 
 #include "base/thread_pool.h"
 
@@ -35,15 +36,24 @@ void DelayQueue::Run(const Context& ctx, std::chrono::steady_clock::duration del
   }
   {
     MutexLock lock(mutex_);
-    if (!stopping_) {
+    if (!stopping_ && HasThread()) {
       entries_.push_back(std::move(entry));
-      if (!thread_.joinable()) thread_ = std::jthread([this] { Loop(); });
       changed_.notify_all();
       return;
     }
   }
   entry->on_stop.reset();
   entry->task(false);
+}
+
+bool DelayQueue::HasThread() {
+  if (thread_.joinable()) return true;
+  try {
+    thread_ = std::jthread([this] { Loop(); });
+  } catch (const std::system_error&) {
+    return false;
+  }
+  return true;
 }
 
 void DelayQueue::Loop() {

@@ -28,7 +28,8 @@ class DelayQueue {
   DelayQueue(const DelayQueue&) = delete;
   DelayQueue& operator=(const DelayQueue&) = delete;
 
-  // After Stop() the task runs at once, on the calling thread, with false.
+  // After Stop(), or where no thread can be started, the task runs at once, on the calling thread,
+  // with false.
   void Run(const Context& ctx, std::chrono::steady_clock::duration delay, Task task);
   // Runs what is left with false and joins. Idempotent.
   void Stop();
@@ -36,6 +37,8 @@ class DelayQueue {
  private:
   struct Entry;
 
+  // Starts it if there is none yet. False where no thread can be started.
+  bool HasThread() REQUIRES(mutex_);
   void Loop();
 
   const std::string name_;
