@@ -93,6 +93,16 @@ TEST_F(VfsTest, AnInterruptedReaderCostsTheWriterNothing) {
   ASSERT_OK(vfs().Release(kCtx, file.handle));
 }
 
+TEST_F(VfsTest, AFlushThatComesTooLateLosesNothing) {
+  const auto file = MustCreate("a");
+  const Context late = kCtx.WithTimeout(-1s);
+  ASSERT_OK(vfs().Write(kCtx, file.handle, 0, AsBytes("data")));
+  EXPECT_CODE(vfs().FlushOneClose(late, file.handle), Code::kDeadline);
+  EXPECT_CODE(vfs().Flush(late, file.handle), Code::kDeadline);
+  EXPECT_OK(vfs().Release(kCtx, file.handle));
+  EXPECT_EQ(vfs().meta().GetAttr(kCtx, file.entry.ino)->length, 4u);
+}
+
 TEST_F(VfsTest, AllIsFlushedWhereNoThreadCanBeStarted) {
   std::vector<OpenedFile> files;
   for (int i = 0; i < 20; ++i) {
