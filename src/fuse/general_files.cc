@@ -45,14 +45,22 @@ void ReplyOpened(State& state, Call& call, const volume::OpenedFile& opened, fus
   call.ReplyOpen(file);
 }
 
+// A file that is open already may have been come to by a descriptor in /proc.
+volume::Vfs::AcceptFn NameChecked(State& state, volume::Ino ino) {
+  return [&state, ino, was_open = state.vfs.IsOpen(ino)](const volume::Attr& attr) {
+    return state.CheckName(ino, attr, was_open);
+  };
+}
+
 void OnOpen(fuse_req_t request, fuse_ino_t ino, fuse_file_info* file) {
   State& state = State::Of(request);
   auto call = std::make_unique<Call>(state.env, request, Op::kOpen, ino);
   call->Detail(",0x{:x}", file->flags);
   state.RunIo([&state, file = *file, call = std::move(call)] {
     const auto flags = FlagsOf(state, file.flags);
-    auto opened = state.vfs.Open(call->ctx(), call->caller(), call->ino(), flags);
-    if (!opened) return call->Error(opened.error());
+    auto opened = state.vfs.Open(call->ctx(), call->caller(), call->ino(), flags,
+                                 NameChecked(state, call->ino()));
+    if (!opened) return call->Error(state.WhyRefused(*call, std::move(opened).error()));
     ReplyOpened(state, *call, *opened, file);
   });
 }
@@ -67,7 +75,8 @@ Result<volume::OpenedFile> OpenExisting(State& state, Call& call, const char* na
   if (entry.attr.type != volume::FileType::kFile || entry.attr.uid != caller.uid)
     return Fail(Code::kExpired, "'{}' exists", name);
   caller.check_permissions = true;
-  return state.vfs.Open(call.ctx(), caller, entry.ino, FlagsOf(state, flags));
+  return state.vfs.Open(call.ctx(), caller, entry.ino, FlagsOf(state, flags),
+                        NameChecked(state, entry.ino));
 }
 
 void OnCreate(fuse_req_t request, fuse_ino_t parent, const char* name, mode_t mode,
@@ -84,7 +93,7 @@ void OnCreate(fuse_req_t request, fuse_ino_t parent, const char* name, mode_t mo
     if (!opened && (IsNotFound(opened.error()) || opened.error().code() == Code::kPermission))
       return call.Error(ESTALE);
   }
-  if (!opened) return call.Error(opened.error());
+  if (!opened) return call.Error(state.WhyNotMade(call.ino(), std::move(opened).error()));
   fuse_file_info out = *file;
   out.fh = static_cast<std::uint64_t>(opened->handle);
   out.keep_cache = 0;

@@ -17,6 +17,12 @@ std::size_t InlineIo(std::size_t threads) {
   return std::min(kMost, threads * 5 / 8);
 }
 
+// In the trash, or there only because somebody has it open. The hours of the trash themselves are
+// where they belong.
+bool LostItsName(volume::Ino ino, const volume::Attr& attr) {
+  return attr.nlink == 0 || (volume::IsTrash(attr.parent) && !volume::IsTrash(ino));
+}
+
 void OnInit(void* userdata, fuse_conn_info* connection) {
   auto& state = *static_cast<State*>(userdata);
   const auto want = [&](unsigned capability, bool on) {
@@ -84,6 +90,7 @@ State::State(volume::Vfs& the_vfs, OpStats& the_stats, const Logger& the_log,
           .io_timeout = options.io_timeout,
           .umask = options.umask.value_or(0),
           .told = &told,
+          .trashed = &trashed,
           .changes = &changes},
       pool({.name = "fuse-io", .threads = 32, .queue_limit = 4096}) {}
 
@@ -100,6 +107,35 @@ void State::RunInPool(std::move_only_function<void()> work) {
   // At the end of the mount the pool takes nothing more; every request is answered all the same.
   auto shared = std::make_shared<std::move_only_function<void()>>(std::move(work));
   if (!pool.Submit(Context::Background(), [shared] { (*shared)(); })) (*shared)();
+}
+
+Result<void> State::CheckName(volume::Ino ino, const volume::Attr& attr, bool other_ways) {
+  if (!LostItsName(ino, attr) || trashed.Knows(ino)) return {};
+  if (other_ways && !trashed.RefusesOnce(ino)) return {};
+  return Fail(Code::kExpired, "inode {} has lost its name", ToInt(ino));
+}
+
+Status State::WhyRefused(Call& call, Status status) {
+  if (status.code() != Code::kPermission || trashed.Knows(call.ino())) return status;
+  const auto attr = vfs.meta().GetAttr(call.ctx(), call.ino());
+  const bool lost = attr ? LostItsName(call.ino(), *attr) : IsNotFound(attr.error());
+  return lost ? Status(Code::kExpired, status.message()) : status;
+}
+
+bool State::LostDirectory(volume::Ino ino, const std::optional<volume::Attr>& attr) const {
+  if (volume::IsTrash(ino) || trashed.Knows(ino)) return false;
+  return !attr || LostItsName(ino, *attr);
+}
+
+bool State::LostDirectory(Call& call, volume::Ino ino) {
+  auto attr = vfs.meta().GetAttr(call.ctx(), ino);
+  if (attr) return LostDirectory(ino, *attr);
+  return IsNotFound(attr.error()) && LostDirectory(ino, std::nullopt);
+}
+
+Status State::WhyNotMade(volume::Ino directory, Status status) const {
+  if (!IsNotFound(status) || !LostDirectory(directory, std::nullopt)) return status;
+  return Status(Code::kExpired, status.message());
 }
 
 std::shared_ptr<volume::DirStream> State::Directory(std::uint64_t handle) {

@@ -17,8 +17,12 @@ void OnLookup(fuse_req_t request, fuse_ino_t parent, const char* name) {
   State& state = State::Of(request);
   Call call(state.env, request, Op::kLookup, parent);
   call.Detail(",{}", name);
-  auto entry = state.vfs.Lookup(call.ctx(), call.caller(), call.ino(), name);
-  if (!entry && IsNotFound(entry.error())) return call.ReplyNoEntry();
+  std::optional<volume::Attr> directory;
+  auto entry = state.vfs.Lookup(call.ctx(), call.caller(), call.ino(), name, &directory);
+  if (!entry && IsNotFound(entry.error())) {
+    if (state.LostDirectory(call.ino(), directory)) return call.Error(ESTALE);
+    return call.ReplyNoEntry();
+  }
   call.Reply(entry);
 }
 
@@ -67,7 +71,9 @@ void OnSetAttr(fuse_req_t request, fuse_ino_t ino, struct stat* attr, int set, f
     const bool setgid = change.mode && (*change.mode & S_ISGID) != 0;
     // Truncation commits what was written before: that is not broken off.
     const Context ctx = change.length ? call->LastingContext() : call->ctx();
-    call->Reply(state.vfs.SetAttr(ctx, call->caller(setgid), call->ino(), change));
+    auto changed = state.vfs.SetAttr(ctx, call->caller(setgid), call->ino(), change);
+    if (!changed) return call->Error(state.WhyRefused(*call, std::move(changed).error()));
+    call->Reply(changed);
   });
 }
 
@@ -94,42 +100,56 @@ FileType TypeOf(mode_t mode) {
   }
 }
 
+void ReplyMade(State& state, Call& call, Result<volume::Entry> entry) {
+  if (!entry) return call.Error(state.WhyNotMade(call.ino(), std::move(entry).error()));
+  call.Reply(entry);
+}
+
+void ReplyRemoved(State& state, Call& call, const Result<void>& removed) {
+  if (!removed && IsNotFound(removed.error()) && state.LostDirectory(call, call.ino()))
+    return call.Error(ESTALE);
+  call.Reply(removed);
+}
+
 void OnMknod(fuse_req_t request, fuse_ino_t parent, const char* name, mode_t mode, dev_t rdev) {
   State& state = State::Of(request);
   Call call(state.env, request, Op::kMknod, parent);
   call.Detail(",{},{:o}", name, mode);
-  call.Reply(state.vfs.meta().Mknod(call.ctx(), call.caller((mode & S_ISGID) != 0), call.ino(),
-                                    name, TypeOf(mode), static_cast<std::uint16_t>(mode & 07777),
-                                    static_cast<std::uint32_t>(rdev)));
+  ReplyMade(state, call,
+            state.vfs.meta().Mknod(call.ctx(), call.caller((mode & S_ISGID) != 0), call.ino(), name,
+                                   TypeOf(mode), static_cast<std::uint16_t>(mode & 07777),
+                                   static_cast<std::uint32_t>(rdev)));
 }
 
 void OnMkdir(fuse_req_t request, fuse_ino_t parent, const char* name, mode_t mode) {
   State& state = State::Of(request);
   Call call(state.env, request, Op::kMkdir, parent);
   call.Detail(",{},{:o}", name, mode);
-  call.Reply(state.vfs.meta().Mkdir(call.ctx(), call.caller(), call.ino(), name,
-                                    static_cast<std::uint16_t>(mode & 07777)));
+  ReplyMade(state, call,
+            state.vfs.meta().Mkdir(call.ctx(), call.caller(), call.ino(), name,
+                                   static_cast<std::uint16_t>(mode & 07777)));
 }
 
 void OnUnlink(fuse_req_t request, fuse_ino_t parent, const char* name) {
   State& state = State::Of(request);
   Call call(state.env, request, Op::kUnlink, parent);
   call.Detail(",{}", name);
-  call.Reply(state.vfs.meta().Unlink(call.ctx(), call.caller(), call.ino(), name));
+  ReplyRemoved(state, call, state.vfs.meta().Unlink(call.ctx(), call.caller(), call.ino(), name));
 }
 
 void OnRmdir(fuse_req_t request, fuse_ino_t parent, const char* name) {
   State& state = State::Of(request);
   Call call(state.env, request, Op::kRmdir, parent);
   call.Detail(",{}", name);
-  call.Reply(state.vfs.meta().Rmdir(call.ctx(), call.caller(), call.ino(), name));
+  ReplyRemoved(state, call, state.vfs.meta().Rmdir(call.ctx(), call.caller(), call.ino(), name));
 }
 
 void OnSymlink(fuse_req_t request, const char* target, fuse_ino_t parent, const char* name) {
   State& state = State::Of(request);
   Call call(state.env, request, Op::kSymlink, parent);
   call.Detail(",{},{}", name, target);
-  call.Reply(state.vfs.meta().Symlink(call.ctx(), call.caller(), call.ino(), name, target));
+  ReplyMade(state, call,
+            state.vfs.meta().Symlink(call.ctx(), call.caller(), call.ino(), name, target));
 }
 
 void OnRename(fuse_req_t request, fuse_ino_t parent, const char* name, fuse_ino_t new_parent,
@@ -147,7 +167,12 @@ void OnRename(fuse_req_t request, fuse_ino_t parent, const char* name, fuse_ino_
   }
   auto renamed = state.vfs.meta().Rename(call.ctx(), call.caller(), call.ino(), name,
                                          call.FromKernel(new_parent), new_name, mode);
+  if (!renamed && IsNotFound(renamed.error()) &&
+      (state.LostDirectory(call, call.ino()) ||
+       state.LostDirectory(call, call.FromKernel(new_parent))))
+    return call.Error(ESTALE);
   if (!renamed) return call.Error(renamed.error());
+  state.trashed.Forget(renamed->ino);
   call.Ok();
 }
 
@@ -157,7 +182,11 @@ void OnLink(fuse_req_t request, fuse_ino_t ino, fuse_ino_t new_parent, const cha
   call.Detail(",{},{}", new_parent, new_name);
   auto entry = state.vfs.meta().Link(call.ctx(), call.caller(), call.ino(),
                                      call.FromKernel(new_parent), new_name);
-  if (entry && state.vfs.IsOpen(entry->ino)) {
+  if (!entry) {
+    auto status = state.WhyNotMade(call.FromKernel(new_parent), std::move(entry).error());
+    return call.Error(state.WhyRefused(call, std::move(status)));
+  }
+  if (state.vfs.IsOpen(entry->ino)) {
     // The file may be longer than the volume knows.
     if (auto attr = state.vfs.GetAttr(call.ctx(), entry->ino)) entry->attr = *std::move(attr);
   }

@@ -8,6 +8,7 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
+#include <filesystem>
 #include <functional>
 #include <map>
 #include <set>
@@ -18,6 +19,11 @@
 
 namespace paddleop::testing {
 namespace {
+
+std::string Content(const std::string& path) {
+  auto content = ReadWhole(path);
+  return content ? *content : "error: " + content.error().message();
+}
 
 class PosixTest : public ::testing::TestWithParam<Engine> {
  protected:
@@ -46,11 +52,6 @@ class PosixTest : public ::testing::TestWithParam<Engine> {
   static void TearDownTestSuite() { shared_.clear(); }
 
   std::string File(std::string_view name) const { return dir_ + "/" + std::string(name); }
-  static std::string Content(const std::string& path) {
-    auto content = ReadWhole(path);
-    return content ? *content : "error: " + content.error().message();
-  }
-
   std::string dir_;
   static std::map<Engine, Shared> shared_;
 };
@@ -120,37 +121,47 @@ TEST_P(PosixTest, RenameReplacesTheTarget) {
   EXPECT_EQ(errno, EEXIST);
 }
 
-TEST_P(PosixTest, AFileThatIsReplacedIsThereAllTheTime) {
-  ASSERT_OK(WriteWhole(File("f"), "content"));
+// Replaces a file again and again while others look at it, open it and change it by its name.
+void ReplaceWhileOthersUseIt(const std::string& path) {
+  ASSERT_OK(WriteWhole(path, "content"));
+  struct stat status = {};
+  const std::vector<std::function<int()>> uses = {
+      [&] { return ::stat(path.c_str(), &status); },
+      [&] { return UniqueFd(::open(path.c_str(), O_RDONLY)).get(); },
+      [&] { return UniqueFd(::open(path.c_str(), O_WRONLY)).get(); },
+      [&] { return UniqueFd(::open(path.c_str(), O_WRONLY | O_TRUNC)).get(); },
+      [&] { return ::chmod(path.c_str(), 0600); },
+      [&] { return ::truncate(path.c_str(), 3); },
+  };
   std::atomic<int> begun{0}, ended{0}, wrong{0}, looks{0};
-  std::vector<std::jthread> readers;
-  for (int i = 0; i < 4; ++i) {
-    readers.emplace_back([&, by_name = i % 2 == 0](const std::stop_token& stop) {
+  std::vector<std::jthread> users;
+  for (std::size_t i = 0; i < uses.size(); ++i) {
+    users.emplace_back([&, i](const std::stop_token& stop) {
       while (!stop.stop_requested()) {
         const int before = ended;
-        struct stat status = {};
-        const int got = by_name ? ::stat(File("f").c_str(), &status)
-                                : UniqueFd(::open(File("f").c_str(), O_RDONLY)).get();
+        const int got = uses[i]();
         const int error = errno;
         ++looks;
         if (got >= 0) continue;
         // The kernel looks the name up once again. Only who is overtaken twice is told.
         if (error == ESTALE && begun - before >= 2) continue;
-        if (wrong++ == 0) ADD_FAILURE() << (by_name ? "stat: " : "open: ") << error;
+        if (wrong++ == 0) ADD_FAILURE() << "use " << i << ": " << error;
       }
     });
   }
   ASSERT_TRUE(WaitFor([&] { return looks > 0; }));
   for (int i = 0; i < 200; ++i) {
-    ASSERT_OK(WriteWhole(File("t"), "content"));
+    ASSERT_OK(WriteWhole(path + ".new", "content"));
     ++begun;
-    ASSERT_EQ(::rename(File("t").c_str(), File("f").c_str()), 0);
+    ASSERT_EQ(::rename((path + ".new").c_str(), path.c_str()), 0);
     ++ended;
   }
-  for (auto& reader : readers) reader.request_stop();
-  readers.clear();
+  for (auto& user : users) user.request_stop();
+  users.clear();
   EXPECT_EQ(wrong, 0) << "of " << looks;
 }
+
+TEST_P(PosixTest, AFileThatIsReplacedIsThereAllTheTime) { ReplaceWhileOthersUseIt(File("f")); }
 
 TEST_P(PosixTest, AnOpenFileOutlivesItsLastName) {
   const std::string content = Pattern(300'000, 3);
@@ -423,6 +434,184 @@ TEST(Trash, TakesTheNameOfAnOpenFileAndNothingElse) {
   EXPECT_EQ(status.st_size, 60'000);
   EXPECT_EQ(status.st_mode & 07777, 0600u);
 }
+
+TEST(Trash, AFileThatIsReplacedIsThereAllTheTime) {
+  auto volume = TestVolume::Make(Engine::kRedis, {"--trash-days", "1"});
+  ASSERT_OK(volume);
+  auto mount = TestMount::Make(**volume);
+  ASSERT_OK(mount);
+  ReplaceWhileOthersUseIt((*mount)->File("f"));
+}
+
+// Names that one mount remembers and another gives to something else, without and with a trash.
+class OldNames : public ::testing::TestWithParam<const char*> {
+ protected:
+  void SetUp() override {
+    auto volume = TestVolume::Make(Engine::kSqlite, {"--trash-days", GetParam()});
+    ASSERT_OK(volume);
+    volume_ = std::move(*volume);
+    auto a = TestMount::Make(*volume_, {"--attr-cache", "0s", "--entry-cache", "0s"}, "a");
+    ASSERT_OK(a);
+    a_ = std::move(*a);
+    auto b = TestMount::Make(
+        *volume_, {"--entry-cache", "600s", "--dir-entry-cache", "600s", "--attr-cache", "600s"},
+        "b");
+    ASSERT_OK(b);
+    b_ = std::move(*b);
+  }
+  bool trash() const { return GetParam() != std::string("0"); }
+
+  // "f" is another file from now on, and B remembers the old one.
+  void ReplaceFile(std::string_view before, std::string_view after) {
+    ASSERT_OK(WriteWhole(a_->File("f"), before));
+    const UniqueFd known(::open(b_->File("f").c_str(), O_RDONLY));
+    ASSERT_TRUE(known.valid());
+    ASSERT_OK(WriteWhole(a_->File("f.new"), after));
+    ASSERT_EQ(::rename(a_->File("f.new").c_str(), a_->File("f").c_str()), 0);
+  }
+  // The same of the directory "d", which holds a file "in" and an empty directory "sub".
+  void ReplaceDirectory() {
+    for (const bool again : {false, true}) {
+      std::filesystem::remove_all(a_->File("d"));
+      ASSERT_EQ(::mkdir(a_->File("d").c_str(), 0755), 0);
+      if (again) continue;
+      ASSERT_EQ(ListNames(b_->File("d")).size(), 0u);
+    }
+    ASSERT_OK(WriteWhole(a_->File("d/in"), "in"));
+    ASSERT_EQ(::mkdir(a_->File("d/sub").c_str(), 0755), 0);
+  }
+
+  std::unique_ptr<TestVolume> volume_;
+  std::unique_ptr<TestMount> a_, b_;
+};
+
+TEST_P(OldNames, OfAFileAreLookedUpAgain) {
+  ReplaceFile("old", "newer");
+  EXPECT_EQ(Content(b_->File("f")), "newer");
+
+  ReplaceFile("old", "newer");
+  {
+    const UniqueFd file(::open(b_->File("f").c_str(), O_WRONLY));
+    ASSERT_TRUE(file.valid()) << errno;
+    EXPECT_EQ(::pwrite(file.get(), "N", 1, 0), 1);
+  }
+  EXPECT_EQ(Content(a_->File("f")), "Newer");
+
+  ReplaceFile("old", "newer");
+  EXPECT_EQ(::chmod(b_->File("f").c_str(), 0600), 0) << errno;
+  EXPECT_EQ(::truncate(b_->File("f").c_str(), 3), 0) << errno;
+  EXPECT_EQ(Content(a_->File("f")), "new");
+  struct stat status = {};
+  const UniqueFd kept(::open(a_->File("f").c_str(), O_RDONLY));
+  ASSERT_EQ(::fstat(kept.get(), &status), 0);
+  EXPECT_EQ(status.st_mode & 07777, 0600u);
+
+  // The old one is open and lives on without a name.
+  ReplaceFile("old", "newer");
+  EXPECT_EQ(::chmod(b_->File("f").c_str(), 0640), 0) << errno;
+  ASSERT_EQ(::fstat(kept.get(), &status), 0);
+  EXPECT_EQ(status.st_mode & 07777, 0600u);
+  ReplaceFile("old", "newer");
+  ASSERT_EQ(::unlink(a_->File("f").c_str()), 0);
+  EXPECT_OK(WriteWhole(b_->File("f"), "made"));
+  EXPECT_EQ(Content(a_->File("f")), "made");
+}
+
+TEST_P(OldNames, OfAFileThatIsOpenAreLookedUpAgain) {
+  ASSERT_OK(WriteWhole(a_->File("f"), "old"));
+  const UniqueFd open(::open(b_->File("f").c_str(), O_RDWR));
+  ASSERT_TRUE(open.valid());
+  ReplaceFile("old", "newer");
+  EXPECT_EQ(Content(b_->File("f")), "newer");
+  ASSERT_OK(WriteWhole(b_->File("f"), "new"));
+  EXPECT_EQ(Content(a_->File("f")), "new");
+  if (!trash()) return;  // others do not know that it is open
+  char bytes[4] = {};
+  EXPECT_EQ(::pread(open.get(), bytes, 3, 0), 3);
+  EXPECT_STREQ(bytes, "old") << "nobody emptied what is in the trash";
+}
+
+TEST_P(OldNames, OfADirectoryAreLookedUpAgain) {
+  ASSERT_OK(WriteWhole(b_->File("other"), "other"));
+  const auto in = [this](std::string_view name) { return b_->File("d/" + std::string(name)); };
+  const std::string other = b_->File("other");
+  const std::vector<std::pair<const char*, std::function<int()>>> uses = {
+      {"stat", [&] { return ::access(in("in").c_str(), F_OK); }},
+      {"list", [&] { return ListNames(b_->File("d")).size() == 2 ? 0 : -1; }},
+      {"create", [&] { return UniqueFd(::creat(in("x").c_str(), 0644)).get(); }},
+      {"mkdir", [&] { return ::mkdir(in("x").c_str(), 0755); }},
+      {"mknod", [&] { return ::mkfifo(in("x").c_str(), 0644); }},
+      {"symlink", [&] { return ::symlink("x", in("x").c_str()); }},
+      {"link", [&] { return ::link(other.c_str(), in("x").c_str()); }},
+      {"unlink", [&] { return ::unlink(in("in").c_str()); }},
+      {"rmdir", [&] { return ::rmdir(in("sub").c_str()); }},
+      {"rename from", [&] { return ::rename(in("in").c_str(), b_->File("moved").c_str()); }},
+      {"rename to", [&] { return ::rename(other.c_str(), in("x").c_str()); }},
+  };
+  for (const auto& [name, use] : uses) {
+    ReplaceDirectory();
+    if (use() >= 0) continue;
+    // Before it makes something that is no file the kernel looks whether it is there, and does not
+    // try again if it cannot.
+    EXPECT_EQ(errno, ESTALE) << name;
+    EXPECT_TRUE(std::set<std::string>({"mkdir", "mknod", "symlink", "link"}).contains(name))
+        << name;
+    EXPECT_EQ(::access(in("in").c_str(), F_OK), 0) << name;
+    EXPECT_GE(use(), 0) << name << ": " << errno;
+  }
+  ReplaceDirectory();
+  EXPECT_EQ(::access(in("nothing").c_str(), F_OK), -1);
+  EXPECT_EQ(errno, ENOENT);
+}
+
+TEST_P(OldNames, WhatIsInTheTrashIsReadThere) {
+  if (!trash()) return;
+  ReplaceFile("old", "newer");
+  ASSERT_EQ(::mkdir(a_->File("gone").c_str(), 0755), 0);
+  ASSERT_EQ(::rmdir(a_->File("gone").c_str()), 0);
+  for (TestMount* mount : {a_.get(), b_.get()}) {
+    const std::string hour = mount->File(".trash/" + ListNames(mount->File(".trash")).back());
+    int files = 0, directories = 0;
+    for (const std::string& name : ListNames(hour)) {
+      const std::string path = hour + "/" + name;
+      if (name.ends_with("-f")) {
+        ++files;
+        EXPECT_EQ(Content(path), "old");
+        EXPECT_EQ(::open(path.c_str(), O_WRONLY), -1);
+        EXPECT_EQ(errno, EPERM);
+        EXPECT_EQ(::truncate(path.c_str(), 0), -1);
+        EXPECT_EQ(errno, EPERM);
+        EXPECT_EQ(::chmod(path.c_str(), 0777), -1);
+        EXPECT_EQ(errno, EPERM);
+      } else if (name.ends_with("-gone")) {
+        ++directories;
+        EXPECT_EQ(ListNames(path).size(), 0u);
+        EXPECT_EQ(::access((path + "/x").c_str(), F_OK), -1);
+        EXPECT_EQ(errno, ENOENT);
+        EXPECT_EQ(::creat((path + "/x").c_str(), 0644), -1);
+        EXPECT_EQ(errno, ENOENT);
+      }
+    }
+    EXPECT_EQ(files, 1) << hour;
+    EXPECT_EQ(directories, 1) << hour;
+    EXPECT_EQ(::creat((hour + "/x").c_str(), 0644), -1);
+    EXPECT_EQ(errno, ENOENT);
+  }
+  // What is taken out of it is a file like any other.
+  const std::string hour = b_->File(".trash/" + ListNames(b_->File(".trash")).back());
+  for (const std::string& name : ListNames(hour)) {
+    if (!name.ends_with("-f")) continue;
+    ASSERT_EQ(::rename((hour + "/" + name).c_str(), b_->File("back").c_str()), 0) << errno;
+  }
+  EXPECT_OK(WriteWhole(b_->File("back"), "again"));
+  ASSERT_OK(WriteWhole(a_->File("f.new"), "newest"));
+  ASSERT_EQ(::rename(a_->File("f.new").c_str(), a_->File("back").c_str()), 0);
+  EXPECT_EQ(Content(b_->File("back")), "newest");
+}
+
+INSTANTIATE_TEST_SUITE_P(Trash, OldNames, ::testing::Values("0", "1"), [](const auto& tested) {
+  return std::string(tested.param == std::string("0") ? "Without" : "With");
+});
 
 TEST_P(PosixTest, NamesOf255Bytes) {
   const std::string longest(255, 'n'), too_long(256, 'n');

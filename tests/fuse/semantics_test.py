@@ -26,12 +26,14 @@ def run(*argv: str) -> None:
 
 
 class Semantics(unittest.TestCase):
+    trash_days = "0"
+
     def setUp(self):
         self.folder = tempfile.TemporaryDirectory()
         self.addCleanup(self.folder.cleanup)
         base = pathlib.Path(self.folder.name)
         url = f"sqlite3://{base}/meta.db"
-        run(SAMPLEFS, "format", url, "test", "--bucket", f"{base}/objects", "--trash-days", "0")
+        run(SAMPLEFS, "format", url, "test", "--bucket", f"{base}/objects", "--trash-days", self.trash_days)
         self.paths = {}
         for name, options in (("A", []), ("B", []), ("SET", ["--read-only"])):
             point = base / name.lower()
@@ -69,6 +71,10 @@ class Semantics(unittest.TestCase):
                 self.assertEqual(done.returncode, 0, f"{block}\n{done.stdout}{done.stderr}")
         for name in ("A", "B", "SET"):
             run(SAMPLEFS, "umount", self.paths[name])
+
+
+class SemanticsWithTrash(Semantics):
+    trash_days = "1"
 
 
 if __name__ == "__main__":

@@ -219,6 +219,14 @@ fuse_entry_param Call::EntryParam(const volume::Entry& entry) const {
   out.attr_timeout = env_.timeouts.attr;
   if (env_.told != nullptr && entry.attr.type == FileType::kFile)
     env_.told->Note(entry.ino, entry.attr.length);
+  if (env_.trashed != nullptr) {
+    // By the directory that was asked: one that gives a name away at this moment still has it.
+    if (volume::IsTrash(ino())) {
+      env_.trashed->Note(entry.ino);
+    } else if (!volume::IsTrash(entry.attr.parent)) {
+      env_.trashed->Forget(entry.ino);
+    }
+  }
   out.entry_timeout =
       entry.attr.type == FileType::kDirectory ? env_.timeouts.dir_entry : env_.timeouts.entry;
   return out;

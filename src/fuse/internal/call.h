@@ -11,6 +11,7 @@
 #include "fuse/internal/fuse_api.h"
 #include "fuse/internal/interrupts.h"
 #include "fuse/internal/told_lengths.h"
+#include "fuse/internal/trashed_inodes.h"
 #include "fuse/op_stats.h"
 #include "volume/meta/meta_types.h"
 
@@ -41,9 +42,11 @@ struct CallEnvironment {
   std::stop_token stop;  // the mount ends: nobody waits for answers any more
   Timeouts timeouts;
   InoMap inos;
-  std::chrono::milliseconds io_timeout{0};        // after which a request fails; 0: never
-  std::uint16_t umask = 0;                        // for what is new, if the kernel applies none
-  ToldLengths* told = nullptr;                    // learns what the kernel is told; may be null
+  std::chrono::milliseconds io_timeout{0};  // after which a request fails; 0: never
+  std::uint16_t umask = 0;                  // for what is new, if the kernel applies none
+  // Learn what the kernel is told; may be null.
+  ToldLengths* told = nullptr;
+  TrashedInodes* trashed = nullptr;
   std::atomic<std::uint64_t>* changes = nullptr;  // counts what may have changed; may be null
 };
 

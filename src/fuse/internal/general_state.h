@@ -53,6 +53,20 @@ class GeneralFs::State {
   std::uint64_t AddDirectory(std::shared_ptr<volume::DirStream> stream);
   void RemoveDirectory(std::uint64_t handle);
 
+  // kExpired if the kernel came to the inode by a name that it has lost, to the trash or for good.
+  // `other_ways` says that it need not have been by a name; then it is refused only once, which
+  // makes the kernel look for the name again.
+  Result<void> CheckName(volume::Ino ino, const volume::Attr& attr, bool other_ways);
+  // What to tell of a refusal: kExpired in place of kPermission where it was for the trash, and the
+  // kernel does not know that the inode is there.
+  Status WhyRefused(Call& call, Status status);
+  // Whether the directory of a name that was not found is gone or thrown away, and the kernel knows
+  // nothing of that: its own name may stand for another directory by now.
+  bool LostDirectory(volume::Ino ino, const std::optional<volume::Attr>& attr) const;
+  bool LostDirectory(Call& call, volume::Ino ino);
+  // For operations that make something, where nothing but the directory can be missing.
+  Status WhyNotMade(volume::Ino directory, Status status) const;
+
   volume::Vfs& vfs;
   OpStats& stats;
   const Logger& log;
@@ -63,6 +77,7 @@ class GeneralFs::State {
   Interrupts interrupts;
   ToldLengths told;
   ArrivalMark mark;
+  TrashedInodes trashed;
   std::atomic<std::uint64_t> changes{0};               // made through this mount so far
   std::function<void(volume::Ino)> forget_attributes;  // makes the kernel ask again
   CallEnvironment env;

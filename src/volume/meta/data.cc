@@ -180,6 +180,7 @@ Result<Attr> EngineMetaStore::Truncate(const Context& ctx, const Caller& caller,
     std::optional<Attr> attr;
     RETURN_IF_ERROR(txn.Read(ReadSet().Attr(ino, &attr)));
     RETURN_IF_ERROR(CheckFile(ino, attr));
+    if (IsNameless(ino, *attr)) return NoInode(ino);
     if (IsThrownAway(ino, *attr)) return Fail(Code::kPermission, "the file is in the trash");
     RETURN_IF_ERROR(CheckChangeable(caller, *attr));
     // Also to the length it has: then only the times change.

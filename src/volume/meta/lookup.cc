@@ -3,7 +3,8 @@
 namespace paddleop::volume {
 
 Result<Entry> EngineMetaStore::Lookup(const Context& ctx, const Caller& caller, Ino parent,
-                                      std::string_view name) {
+                                      std::string_view name, std::optional<Attr>* directory) {
+  if (directory != nullptr) directory->reset();
   if (name.size() > kMaxName) return Fail(Code::kNameTooLong, "name of {} bytes", name.size());
   if (parent == kRootIno && name == kTrashName) {
     ASSIGN_OR_RETURN(Attr attr, GetAttr(ctx, kTrashIno));
@@ -28,6 +29,7 @@ Result<Entry> EngineMetaStore::Lookup(const Context& ctx, const Caller& caller, 
     if (dir.type != FileType::kDirectory) {
       return Fail(Code::kNotDirectory, "inode {} is no directory", ToInt(parent));
     }
+    if (directory != nullptr) *directory = dir;
     return NoEntry(parent, name);
   }
   Entry entry{.ino = found->edge.ino, .attr = {}};

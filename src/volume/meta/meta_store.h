@@ -51,9 +51,10 @@ class MetaStore {
   // -- Names and attributes --
 
   // Finds `name` in `parent`. "." and ".." work, as does ".trash" in the root. kNotFound,
-  // kNotDirectory.
+  // kNotDirectory. If there is no such name, `directory` (may be null) tells of the directory, and
+  // of none if that is gone, too.
   virtual Result<Entry> Lookup(const Context& ctx, const Caller& caller, Ino parent,
-                               std::string_view name) = 0;
+                               std::string_view name, std::optional<Attr>* directory = nullptr) = 0;
   // Several names at once, in two round trips, without the special ones; absent names give nullopt.
   // An entry that points nowhere has nlink 0. Permissions are not checked.
   virtual Result<std::vector<std::optional<Entry>>> LookupMany(

@@ -27,6 +27,12 @@ bool EngineMetaStore::IsThrownAway(Ino ino, const Attr& attr) {
   return open == open_files_.end() || open->second.from_trash.value_or(true);
 }
 
+bool EngineMetaStore::IsNameless(Ino ino, const Attr& attr) {
+  if (attr.nlink > 0) return false;
+  MutexLock lock(open_mutex_);
+  return !open_files_.contains(ino);
+}
+
 void EngineMetaStore::NoteMade(Ino ino) {
   MutexLock lock(open_mutex_);
   OpenFile& open = open_files_[ino];

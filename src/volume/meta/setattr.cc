@@ -87,7 +87,7 @@ Result<Attr> EngineMetaStore::SetAttr(const Context& ctx, const Caller& caller, 
     const Timestamp now = Now();
     std::optional<Attr> before;
     RETURN_IF_ERROR(txn.Read(ReadSet().Attr(ino, &before)));
-    if (!before) return NoInode(ino);
+    if (!before || IsNameless(ino, *before)) return NoInode(ino);
     if (IsThrownAway(ino, *before)) return Fail(Code::kPermission, "the file is in the trash");
     // An immutable file changes in one way only: it may become mutable again.
     if ((before->flags & kFlagImmutable) != 0 && !change.flags) {

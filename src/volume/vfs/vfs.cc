@@ -149,8 +149,8 @@ Result<Attr> Vfs::GetAttr(const Context& ctx, Ino ino) {
 }
 
 Result<Entry> Vfs::Lookup(const Context& ctx, const Caller& caller, Ino parent,
-                          std::string_view name) {
-  ASSIGN_OR_RETURN(Entry entry, state_->meta_.Lookup(ctx, caller, parent, name));
+                          std::string_view name, std::optional<Attr>* directory) {
+  ASSIGN_OR_RETURN(Entry entry, state_->meta_.Lookup(ctx, caller, parent, name, directory));
   if (IsOpen(entry.ino)) {
     ASSIGN_OR_RETURN(entry.attr, GetAttr(ctx, entry.ino));
   }
@@ -220,26 +220,30 @@ Result<Attr> Vfs::CutOpened(const Context& ctx, const Caller& caller, Ino ino, c
   Caller unchecked = caller;  // opening has checked what there is to check
   unchecked.check_permissions = false;
   auto cut = SetAttr(ctx, unchecked, ino, change);
-  if (cut) return cut;
+  if (!cut) CloseUnused(ctx, ino);
+  return cut;
+}
+
+void Vfs::CloseUnused(const Context& ctx, Ino ino) {
   if (auto closed = state_->meta_.Close(ctx, ino); !closed) {
     state_->log_.Warn(ctx, "handle of a failed open remains",
                       {{"error", closed.error().message()}});
   }
-  return cut;
 }
 
-Result<OpenedFile> Vfs::Open(const Context& ctx, const Caller& caller, Ino ino, OpenFlags flags) {
+Result<OpenedFile> Vfs::Open(const Context& ctx, const Caller& caller, Ino ino, OpenFlags flags,
+                             const AcceptFn& accept) {
   const Context bounded = state_->Bounded(ctx);
   // Retained before the volume is asked: from then on the writer knows better than an old answer.
   const auto file = state_->Retain(ino);
-  auto attr = OpenRetained(bounded, caller, *file, flags);
+  auto attr = OpenRetained(bounded, caller, *file, flags, accept);
   if (attr) return state_->Register(file, *attr, flags);
   state_->Forget(*file);
   return std::unexpected(std::move(attr).error());
 }
 
 Result<Attr> Vfs::OpenRetained(const Context& ctx, const Caller& caller, FileState& file,
-                               OpenFlags flags) {
+                               OpenFlags flags, const AcceptFn& accept) {
   const Ino ino = file.ino;
   // What this process wrote and has not committed must be seen by whoever opens the file now.
   RETURN_IF_ERROR(file.writer.Flush(ctx));
@@ -251,6 +255,12 @@ Result<Attr> Vfs::OpenRetained(const Context& ctx, const Caller& caller, FileSta
     return attr.type == FileType::kDirectory
                ? Fail(Code::kIsDirectory, "inode {} is a directory", ToInt(ino))
                : Fail(Code::kInvalid, "inode {} is not a regular file", ToInt(ino));
+  }
+  if (accept) {
+    if (auto accepted = accept(attr); !accepted) {
+      CloseUnused(ctx, ino);
+      return std::unexpected(std::move(accepted).error());
+    }
   }
   State::Learn(file, attr, version);
   if (flags.truncate && flags.write) return CutOpened(ctx, caller, ino, attr);

@@ -67,7 +67,9 @@ class Vfs {
 
   // With the length that this process has written but not yet committed.
   Result<Attr> GetAttr(const Context& ctx, Ino ino);
-  Result<Entry> Lookup(const Context& ctx, const Caller& caller, Ino parent, std::string_view name);
+  // `directory` as MetaStore::Lookup has it.
+  Result<Entry> Lookup(const Context& ctx, const Caller& caller, Ino parent, std::string_view name,
+                       std::optional<Attr>* directory = nullptr);
   // True while a handle of this process is open on the file: what the volume says of its length may
   // be behind.
   bool IsOpen(Ino ino) const;
@@ -81,7 +83,10 @@ class Vfs {
   Result<std::uint64_t> CopyRange(const Context& ctx, Ino from, std::uint64_t from_offset, Ino to,
                                   std::uint64_t to_offset, std::uint64_t length);
 
-  Result<OpenedFile> Open(const Context& ctx, const Caller& caller, Ino ino, OpenFlags flags);
+  // `accept` may refuse what the volume says of the file, before it is cut.
+  using AcceptFn = std::function<Result<void>(const Attr& attr)>;
+  Result<OpenedFile> Open(const Context& ctx, const Caller& caller, Ino ino, OpenFlags flags,
+                          const AcceptFn& accept = {});
   // Makes the file, or opens it if it is there and `exclusive` is false.
   Result<OpenedFile> Create(const Context& ctx, const Caller& caller, Ino parent,
                             std::string_view name, std::uint16_t mode, OpenFlags flags,
@@ -112,9 +117,11 @@ class Vfs {
   Result<void> WriteOrAppend(const Context& ctx, Handle handle, std::optional<std::uint64_t> offset,
                              std::span<const std::byte> data);
   Result<Attr> OpenRetained(const Context& ctx, const Caller& caller, FileState& file,
-                            OpenFlags flags);
+                            OpenFlags flags, const AcceptFn& accept);
   // Empties a file that was just opened for it; closes it if that fails.
   Result<Attr> CutOpened(const Context& ctx, const Caller& caller, Ino ino, const Attr& attr);
+  // What the volume has opened and nobody will use.
+  void CloseUnused(const Context& ctx, Ino ino);
 
   class State;
   std::unique_ptr<State> state_;

@@ -30,8 +30,8 @@ class EngineMetaStore final : public MetaStore {
   Result<StatFs> GetStatFs(const Context& ctx) override;
 
   // lookup.cc
-  Result<Entry> Lookup(const Context& ctx, const Caller& caller, Ino parent,
-                       std::string_view name) override;
+  Result<Entry> Lookup(const Context& ctx, const Caller& caller, Ino parent, std::string_view name,
+                       std::optional<Attr>* directory = nullptr) override;
   Result<std::vector<std::optional<Entry>>> LookupMany(
       const Context& ctx, std::span<const ChildName> children) override;
   Result<Entry> Resolve(const Context& ctx, const Caller& caller, Ino base,
@@ -216,6 +216,8 @@ class EngineMetaStore final : public MetaStore {
   // Lies in the trash, and nobody here has had it open since before: removing an open file takes
   // its name away and nothing else.
   bool IsThrownAway(Ino ino, const Attr& attr);
+  // Whether the file has lost its last name and is there only because other clients have it open.
+  bool IsNameless(Ino ino, const Attr& attr);
   // Counts a handle and reads the attributes.
   Result<Attr> NoteOpen(const Context& ctx, Ino ino);
   // The same for a file that was just made.

@@ -124,6 +124,11 @@ TEST_P(MetaStoreContract, AnOpenFileOutlivesItsLastName) {
   const auto attr = store_->GetAttr(ctx_, file);
   ASSERT_OK(attr);
   EXPECT_EQ(attr->nlink, 0U);
+  EXPECT_OK(store_->SetAttr(ctx_, root_, file, {.mode = 0600}));
+  auto other = OpenAnother();
+  EXPECT_CODE(other->SetAttr(ctx_, root_, file, {.mode = 0640}), Code::kNotFound)
+      << "nobody there can have come to it but by the name that it had";
+  EXPECT_CODE(other->SetAttr(ctx_, root_, file, {.length = 1}), Code::kNotFound);
   const auto id = store_->NewSliceId(ctx_);
   EXPECT_OK(store_->WriteSlice(ctx_, file, 0, Whole(*id, 9000), {}));
   ASSERT_OK(store_->Close(ctx_, file));

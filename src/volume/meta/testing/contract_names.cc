@@ -59,7 +59,11 @@ TEST_P(MetaStoreContract, MakesAndFindsNames) {
   EXPECT_EQ(resolved->ino, file->ino);
   EXPECT_EQ(store_->Lookup(ctx_, root_, dir, "..")->ino, kRootIno);
   EXPECT_EQ(store_->Lookup(ctx_, root_, dir, ".")->ino, dir);
-  EXPECT_CODE(store_->Lookup(ctx_, root_, dir, "none"), Code::kNotFound);
+  std::optional<Attr> directory;
+  EXPECT_CODE(store_->Lookup(ctx_, root_, dir, "none", &directory), Code::kNotFound);
+  EXPECT_EQ(directory, *store_->GetAttr(ctx_, dir));
+  EXPECT_CODE(store_->Lookup(ctx_, root_, Ino{999}, "none", &directory), Code::kNotFound);
+  EXPECT_EQ(directory, std::nullopt);
   EXPECT_CODE(store_->Lookup(ctx_, root_, file->ino, "x"), Code::kNotDirectory);
   EXPECT_CODE(store_->Lookup(ctx_, root_, Ino{999}, "x"), Code::kNotFound);
   EXPECT_CODE(store_->Mkdir(ctx_, root_, kRootIno, "dir", 0755), Code::kAlreadyExists);

@@ -23,9 +23,9 @@ class ForwardingMetaStore : public MetaStore {
     return inner_->UpdateSetting(ctx, setting);
   }
   Result<StatFs> GetStatFs(const Context& ctx) override { return inner_->GetStatFs(ctx); }
-  Result<Entry> Lookup(const Context& ctx, const Caller& caller, Ino parent,
-                       std::string_view name) override {
-    return inner_->Lookup(ctx, caller, parent, name);
+  Result<Entry> Lookup(const Context& ctx, const Caller& caller, Ino parent, std::string_view name,
+                       std::optional<Attr>* directory) override {
+    return inner_->Lookup(ctx, caller, parent, name, directory);
   }
   Result<std::vector<std::optional<Entry>>> LookupMany(
       const Context& ctx, std::span<const ChildName> children) override {
