@@ -695,6 +695,21 @@ TEST_P(PosixTest, TimesModesAndOwners) {
   EXPECT_EQ(status.st_gid, 34u);
 }
 
+TEST_P(PosixTest, AWriteShowsInTheTimesAtOnce) {
+  const UniqueFd file(::open(File("f").c_str(), O_RDWR | O_CREAT, 0644));
+  const timespec times[2] = {{1'000'000'000, 0}, {1'000'000'000, 0}};
+  ASSERT_EQ(::futimens(file.get(), times), 0);
+  ASSERT_EQ(::pwrite(file.get(), "x", 1, 0), 1);
+  struct stat status = {}, committed = {};
+  ASSERT_EQ(::fstat(file.get(), &status), 0);
+  EXPECT_GT(status.st_mtim.tv_sec, 1'000'000'000);
+  ASSERT_EQ(::fsync(file.get()), 0);
+  ASSERT_EQ(::chmod(File("f").c_str(), 0600), 0);  // tells all attributes
+  ASSERT_EQ(::fstat(file.get(), &committed), 0);
+  EXPECT_EQ(committed.st_mtim.tv_sec, status.st_mtim.tv_sec);
+  EXPECT_EQ(committed.st_mtim.tv_nsec, status.st_mtim.tv_nsec);
+}
+
 TEST_P(PosixTest, PunchesHolesAndCopiesRanges) {
   const std::string content = Pattern(100'000, 9);
   ASSERT_OK(WriteWhole(File("f"), content));

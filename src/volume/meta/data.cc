@@ -97,8 +97,9 @@ Result<Attr> EngineMetaStore::WriteSlice(const Context& ctx, Ino ino, std::uint3
     delta += -before;
     RETURN_IF_ERROR(AccountFile(ctx, txn, changes, ino, *attr, delta));
     changes.usage.space = delta.space;
-    attr->mtime = mtime;
-    attr->ctime = Now();
+    const Timestamp now = Now();
+    attr->mtime = MtimeAfterWrite(attr->mtime, mtime, now);
+    attr->ctime = now;
     // The reference first: a reader of the count must never see a record without it.
     txn.NewSlice({.id = slice.id, .size = slice.size}, 1);
     txn.AppendSlices(ino, index, std::span(&slice, 1));

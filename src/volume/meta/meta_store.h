@@ -127,8 +127,9 @@ class MetaStore {
   // An id no one else has; ids are taken from the volume in batches.
   virtual Result<std::uint64_t> NewSliceId(const Context& ctx) = 0;
   // Appends a new slice, whose objects must be stored already, to a chunk. The file grows as
-  // needed. kNotFound if the file is gone: the caller then deletes the slice's objects. Returns the
-  // attributes after the write.
+  // needed, and was changed at `mtime` unless somebody else has changed it later. kNotFound if the
+  // file is gone: the caller then deletes the slice's objects. Returns the attributes after the
+  // write.
   virtual Result<Attr> WriteSlice(const Context& ctx, Ino ino, std::uint32_t index,
                                   const Slice& slice, Timestamp mtime) = 0;
   virtual Result<Attr> Truncate(const Context& ctx, const Caller& caller, Ino ino,

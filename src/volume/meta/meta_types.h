@@ -36,6 +36,13 @@ inline constexpr unsigned kMayExecute = 1;
 // kPermission if the mode bits do not allow `caller` all of `mask`.
 Result<void> CheckAccess(const Caller& caller, const Attr& attr, unsigned mask);
 
+// When a file was last changed that says `stored` and was written to at `written`: a write that is
+// known late takes nobody else's time back. A time that is still to come was set by somebody.
+inline Timestamp MtimeAfterWrite(const Timestamp& stored, const Timestamp& written,
+                                 const Timestamp& now) {
+  return stored > now ? written : std::max(stored, written);
+}
+
 // An inode found or made.
 struct Entry {
   Ino ino = kNoIno;

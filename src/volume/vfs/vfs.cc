@@ -94,10 +94,26 @@ class Vfs::State {
     return flushed ? lost : flushed;
   }
 
-  // How far the file goes by what was written and is not in the volume yet; 0 if nothing is.
-  static std::uint64_t UncommittedEnd(const FileState* file) {
-    return file != nullptr && file->writer.Dirty() ? file->writer.length() : 0;
-  }
+  // How far the file goes by what was written and is not in the volume yet, and when that was.
+  struct Uncommitted {
+    explicit Uncommitted(const FileState* file) {
+      if (file == nullptr || !file->writer.Dirty()) return;
+      end = file->writer.length();
+      time = file->writer.UncommittedTime();
+    }
+
+    // Makes attributes that the volume has told what they are with it.
+    void AddTo(Attr& attr) const {
+      attr.length = std::max(attr.length, end);
+      if (!time) return;
+      attr.mtime =
+          MtimeAfterWrite(attr.mtime, *time, Timestamp::From(std::chrono::system_clock::now()));
+      attr.ctime = std::max(attr.ctime, *time);
+    }
+
+    std::uint64_t end = 0;
+    std::optional<Timestamp> time;
+  };
 
   // The file's length for a read that wants bytes up to `end`.
   Result<std::uint64_t> LengthFor(const Context& ctx, FileState& file, std::uint64_t end) {
@@ -142,9 +158,10 @@ Result<Attr> Vfs::GetAttr(const Context& ctx, Ino ino) {
   // Looked at before and after: a commit in between would otherwise hide bytes that were written
   // long ago, because the volume was asked before it and the writer after it.
   const auto file = state_->files_.FindFile(ino);
-  const std::uint64_t before = State::UncommittedEnd(file.get());
+  const State::Uncommitted before(file.get());
   ASSIGN_OR_RETURN(Attr attr, state_->meta_.GetAttr(ctx, ino));
-  attr.length = std::max({attr.length, before, State::UncommittedEnd(file.get())});
+  before.AddTo(attr);
+  State::Uncommitted(file.get()).AddTo(attr);
   return attr;
 }
 
@@ -178,10 +195,11 @@ Result<Attr> Vfs::SetAttr(const Context& ctx, const Caller& caller, Ino ino,
   const auto file = state_->files_.FindFile(ino);
   // Times set by the user must not be overtaken by the commit of an earlier write.
   if (file && change.mtime) RETURN_IF_ERROR(file->writer.Flush(bounded));
-  const std::uint64_t before = State::UncommittedEnd(file.get());
+  const State::Uncommitted before(file.get());
   ASSIGN_OR_RETURN(attr, state_->meta_.SetAttr(bounded, caller, ino, change));
   // As in GetAttr: whoever is told a shorter length forgets the bytes behind it.
-  attr.length = std::max({attr.length, before, State::UncommittedEnd(file.get())});
+  before.AddTo(attr);
+  State::Uncommitted(file.get()).AddTo(attr);
   return attr;
 }
 
@@ -279,7 +297,7 @@ Result<OpenedFile> Vfs::Create(const Context& ctx, const Caller& caller, Ino par
     // Others have changed it through this process, perhaps since it was made.
     if (auto now = state_->meta_.GetAttr(bounded, entry.ino)) State::Learn(*file, *now, version);
   }
-  entry.attr.length = std::max(entry.attr.length, State::UncommittedEnd(file.get()));
+  State::Uncommitted(file.get()).AddTo(entry.attr);
   if (flags.truncate && entry.attr.length > 0) {
     auto cut = CutOpened(bounded, caller, entry.ino, entry.attr);
     if (!cut) {

@@ -65,7 +65,7 @@ class Vfs {
 
   MetaStore& meta();
 
-  // With the length that this process has written but not yet committed.
+  // With the length, and the times, of what this process has written but not yet committed.
   Result<Attr> GetAttr(const Context& ctx, Ino ino);
   // `directory` as MetaStore::Lookup has it.
   Result<Entry> Lookup(const Context& ctx, const Caller& caller, Ino parent, std::string_view name,
@@ -75,8 +75,8 @@ class Vfs {
   bool IsOpen(Ino ino) const;
   // True while any handle for writing is open.
   bool OpenForWriting() const;
-  // A change of length first commits what was written before it. The answer has the length that
-  // GetAttr would tell.
+  // A change of length first commits what was written before it. The answer has the length and the
+  // times that GetAttr would tell.
   Result<Attr> SetAttr(const Context& ctx, const Caller& caller, Ino ino, const AttrChange& change);
   Result<Attr> Fallocate(const Context& ctx, const Caller& caller, Ino ino, FallocateMode mode,
                          std::uint64_t offset, std::uint64_t length);

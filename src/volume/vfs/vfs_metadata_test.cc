@@ -27,6 +27,67 @@ TEST_F(VfsTest, WhatTheMetadataRefusesForAWhileIsNotLost) {
   ASSERT_OK(vfs().Release(kCtx, file.handle));
 }
 
+TEST_F(VfsTest, TimesTellOfWhatIsNotCommittedYet) {
+  Restart({.flush_idle = 60s, .flush_age = 60s});
+  const auto file = MustCreate("f");
+  const Ino ino = file.entry.ino;
+  const auto times = [&] {
+    const auto attr = vfs().GetAttr(kCtx, ino);
+    EXPECT_OK(attr);
+    return std::pair(attr->mtime, attr->ctime);
+  };
+  auto before = times();
+  for (int i = 0; i < 3; ++i) {
+    // In chunks of their own: several slices, which are committed one after the other.
+    for (const std::uint64_t at : {std::uint64_t{0}, kChunkSize, std::uint64_t{0}}) {
+      ASSERT_OK(vfs().Write(kCtx, file.handle, at, AsBytes("data")));
+      const auto written = times();
+      EXPECT_GT(written.first, before.first);
+      EXPECT_GT(written.second, before.second);
+      const auto looked = vfs().Lookup(kCtx, {}, kRootIno, "f");
+      ASSERT_OK(looked);
+      EXPECT_EQ(looked->attr.mtime, written.first);
+      const auto changed = vfs().SetAttr(kCtx, {}, ino, {.mode = 0600});
+      ASSERT_OK(changed);
+      EXPECT_EQ(changed->mtime, written.first);
+      before = times();
+    }
+    ASSERT_OK(vfs().Flush(kCtx, file.handle));
+    EXPECT_EQ(times().first, before.first) << "that of the last write";
+    EXPECT_GE(times().second, before.second);
+    before = times();
+  }
+  ASSERT_OK(vfs().Release(kCtx, file.handle));
+}
+
+TEST_F(VfsTest, ACommitTakesNoTimeBack) {
+  Restart({.flush_idle = 60s, .flush_age = 60s});
+  const auto file = MustCreate("f");
+  const Ino ino = file.entry.ino;
+  Client other(url_, objects_);
+  other.Start({});
+  ASSERT_OK(vfs().Write(kCtx, file.handle, 0, AsBytes("first")));
+  const auto theirs = other.vfs->Open(kCtx, {}, ino, {.read = true, .write = true});
+  ASSERT_OK(theirs);
+  ASSERT_OK(other.vfs->Write(kCtx, theirs->handle, 0, AsBytes("second")));
+  ASSERT_OK(other.vfs->Release(kCtx, theirs->handle));
+  const auto later = vfs().meta().GetAttr(kCtx, ino);
+  EXPECT_EQ(vfs().GetAttr(kCtx, ino)->mtime, later->mtime);
+  ASSERT_OK(vfs().Flush(kCtx, file.handle));
+  EXPECT_EQ(vfs().GetAttr(kCtx, ino)->mtime, later->mtime);
+
+  // A time that is still to come is none of a write.
+  const Timestamp to_come{.seconds = later->mtime.seconds + 100'000, .nanos = 0};
+  ASSERT_OK(vfs().SetAttr(kCtx, {}, ino, {.mtime = to_come}));
+  EXPECT_EQ(vfs().GetAttr(kCtx, ino)->mtime, to_come);
+  ASSERT_OK(vfs().Write(kCtx, file.handle, 0, AsBytes("third")));
+  const Timestamp written = vfs().GetAttr(kCtx, ino)->mtime;
+  EXPECT_LT(written, to_come);
+  EXPECT_GT(written, later->mtime);
+  ASSERT_OK(vfs().Release(kCtx, file.handle));
+  EXPECT_EQ(vfs().GetAttr(kCtx, ino)->mtime, written);
+}
+
 TEST_F(VfsTest, TheBackgroundCommitsWhatTheMetadataRefusedBefore) {
   Restart({.flush_idle = 10ms, .flush_age = 10ms, .io_timeout = 100ms});
   const auto file = MustCreate("f");

@@ -37,7 +37,7 @@ TEST_P(MetaStoreContract, SlicesAreKeptInWriteOrder) {
   ASSERT_OK(two);
   EXPECT_NE(*one, 0U);
   EXPECT_NE(*one, *two);
-  const Timestamp mtime{.seconds = 1700000000, .nanos = 42};
+  const Timestamp mtime{.seconds = 4000000000, .nanos = 42};
   const auto written = store_->WriteSlice(ctx_, file, 0, Whole(*one, 5000), mtime);
   ASSERT_OK(written);
   EXPECT_EQ(written->length, 5000U);

@@ -63,6 +63,14 @@ bool FileWriter::Dirty() const {
   return !pending_.empty();
 }
 
+std::optional<Timestamp> FileWriter::UncommittedTime() const {
+  MutexLock lock(mutex_);
+  Timestamp last;
+  for (const auto& pending : pending_) last = std::max(last, pending->mtime);
+  if (last == Timestamp{}) return std::nullopt;
+  return std::max(last, committed_mtime_);  // as it will be committed
+}
+
 SteadyTime FileWriter::OldestWrite() const {
   MutexLock lock(mutex_);
   return pending_.empty() ? SteadyTime::max() : pending_.front()->started;

@@ -72,6 +72,8 @@ class FileWriter {
   // committed since: the volume may have been asked before that.
   void LearnLength(std::uint64_t length, std::uint64_t version);
   bool Dirty() const;
+  // When the last of what is pending was written, if anything is.
+  std::optional<Timestamp> UncommittedTime() const;
   // When the oldest pending byte was written; max if there is none.
   std::chrono::steady_clock::time_point OldestWrite() const;
   std::chrono::steady_clock::time_point LastWrite() const;
