@@ -63,15 +63,31 @@ class Vfs::State {
     return {.handle = files_.Add(std::move(open)), .entry = std::move(entry)};
   }
 
-  // Takes over what the volume says of the file, asked after the writer's version was `version`.
-  static void Learn(FileState& file, const Attr& attr, std::uint64_t version) {
-    file.writer.LearnLength(attr.length, version);
+  // Takes over what the volume says of the file. False if it has to be asked again.
+  static bool Learn(FileState& file, const Attr& attr, const FileWriter::Question& question) {
+    const bool learned = file.writer.LearnLength(attr.length, question);
+    LearnTimes(file, attr);
+    return learned;
+  }
+
+  static void LearnTimes(FileState& file, const Attr& attr) {
     MutexLock lock(file.mutex);
     file.attr_read = std::chrono::steady_clock::now();
     if (file.mtime == attr.mtime && file.ctime == attr.ctime) return;
     file.mtime = attr.mtime;
     file.ctime = attr.ctime;
     file.views.Clear();
+  }
+
+  // Asks the volume until its answer is not crossed by a commit of this process; if that happens
+  // again and again, others write to the file at the same time as we do.
+  Result<Attr> AskAndLearn(const Context& ctx, FileState& file) {
+    constexpr int kAttempts = 5;
+    for (int attempt = 1;; ++attempt) {
+      const auto question = file.writer.Ask();
+      ASSIGN_OR_RETURN(Attr attr, meta_.GetAttr(ctx, file.ino));
+      if (Learn(file, attr, question) || attempt == kAttempts) return attr;
+    }
   }
 
   // Changes the file in the volume, with its length, while nobody writes. Retained for that time,
@@ -125,9 +141,7 @@ class Vfs::State {
     }
     if (!fresh) {
       // Another client may have made it longer.
-      const std::uint64_t version = file.writer.Version();
-      ASSIGN_OR_RETURN(const Attr attr, meta_.GetAttr(ctx, file.ino));
-      Learn(file, attr, version);
+      RETURN_IF_ERROR(AskAndLearn(ctx, file));
     }
     return file.writer.length();
   }
@@ -265,7 +279,7 @@ Result<Attr> Vfs::OpenRetained(const Context& ctx, const Caller& caller, FileSta
   const Ino ino = file.ino;
   // What this process wrote and has not committed must be seen by whoever opens the file now.
   RETURN_IF_ERROR(file.writer.Flush(ctx));
-  const std::uint64_t version = file.writer.Version();
+  const auto question = file.writer.Ask();
   const unsigned mask = (flags.read ? kMayRead : 0) | (flags.write ? kMayWrite : 0);
   ASSIGN_OR_RETURN(Attr attr, state_->meta_.Open(ctx, caller, ino, mask));
   if (attr.type != FileType::kFile) {
@@ -280,9 +294,12 @@ Result<Attr> Vfs::OpenRetained(const Context& ctx, const Caller& caller, FileSta
       return std::unexpected(std::move(accepted).error());
     }
   }
-  State::Learn(file, attr, version);
+  const bool learned = State::Learn(file, attr, question);
   if (flags.truncate && flags.write) return CutOpened(ctx, caller, ino, attr);
-  return attr;
+  if (learned) return attr;
+  auto now = state_->AskAndLearn(ctx, file);
+  if (!now) CloseUnused(ctx, ino);
+  return now;
 }
 
 Result<OpenedFile> Vfs::Create(const Context& ctx, const Caller& caller, Ino parent,
@@ -292,10 +309,13 @@ Result<OpenedFile> Vfs::Create(const Context& ctx, const Caller& caller, Ino par
   ASSIGN_OR_RETURN(Entry entry,
                    state_->meta_.Create(bounded, caller, parent, name, mode, exclusive));
   const auto file = state_->Retain(entry.ino);
-  State::Learn(*file, entry.attr, 0);
-  if (const std::uint64_t version = file->writer.Version(); version > 0) {
-    // Others have changed it through this process, perhaps since it was made.
-    if (auto now = state_->meta_.GetAttr(bounded, entry.ino)) State::Learn(*file, *now, version);
+  State::LearnTimes(*file, entry.attr);
+  if (!file->writer.LearnFirstLength(entry.attr.length)) {
+    // Others have opened or changed it through this process, perhaps since it was made.
+    if (auto now = state_->AskAndLearn(bounded, *file); !now) {
+      state_->log_.Debug(bounded, "the length of a file is not known now",
+                         {{"inode", ToInt(entry.ino)}, {"error", now.error().message()}});
+    }
   }
   State::Uncommitted(file.get()).AddTo(entry.attr);
   if (flags.truncate && entry.attr.length > 0) {

@@ -88,6 +88,94 @@ TEST_F(VfsTest, ACommitTakesNoTimeBack) {
   EXPECT_EQ(vfs().GetAttr(kCtx, ino)->mtime, written);
 }
 
+// What another client appends.
+void AppendElsewhere(Client& other, Ino ino, std::string_view text) {
+  const auto file = other.vfs->Open(kCtx, {}, ino, {.read = true, .write = true});
+  ASSERT_OK(file);
+  ASSERT_OK(other.vfs->Append(kCtx, file->handle, AsBytes(text)));
+  ASSERT_OK(other.vfs->Release(kCtx, file->handle));
+}
+
+TEST_F(VfsTest, AnAnswerThatComesLateShortensNoFile) {
+  Restart({.flush_idle = 60s, .flush_age = 60s});
+  const auto made = MustCreate("f");
+  const Ino ino = made.entry.ino;
+  ASSERT_OK(vfs().Append(kCtx, made.handle, AsBytes("one,")));
+  ASSERT_OK(vfs().Release(kCtx, made.handle));
+  Client other(url_, objects_);
+  other.Start({});
+
+  client_->meta->HoldNextAnswer();
+  Result<OpenedFile> first = Fail(Code::kInternal, "not opened");
+  std::jthread opener([&] { first = vfs().Open(kCtx, {}, ino, {.read = true, .write = true}); });
+  ASSERT_TRUE(client_->meta->AwaitHeldAnswer());
+  AppendElsewhere(other, ino, "two,");
+  const auto second = vfs().Open(kCtx, {}, ino, {.read = true, .write = true});
+  ASSERT_OK(second);
+  client_->meta->LetAnswerThrough();
+  opener.join();
+  ASSERT_OK(first);
+  ASSERT_OK(vfs().Append(kCtx, second->handle, AsBytes("three,")));
+  EXPECT_EQ(ReadAll(vfs(), second->handle), "one,two,three,");
+  ASSERT_OK(vfs().Release(kCtx, first->handle));
+  ASSERT_OK(vfs().Release(kCtx, second->handle));
+}
+
+TEST_F(VfsTest, ACutThatIsAnsweredLateHidesNoAppend) {
+  Restart({.flush_idle = 60s, .flush_age = 60s});
+  const auto file = MustCreate("f");
+  const Ino ino = file.entry.ino;
+  Client other(url_, objects_);
+  other.Start({});
+  for (const bool answered_between : {true, false}) {
+    ASSERT_OK(vfs().Append(kCtx, file.handle, AsBytes("zero")));
+    client_->meta->HoldNextAnswer();
+    std::jthread cutter([&] { EXPECT_OK(vfs().SetAttr(kCtx, {}, ino, {.length = 0})); });
+    ASSERT_TRUE(client_->meta->AwaitHeldAnswer());
+    AppendElsewhere(other, ino, "one,");
+    if (answered_between) {
+      const auto opened = vfs().Open(kCtx, {}, ino, {.read = true, .write = true});
+      ASSERT_OK(opened);
+      client_->meta->LetAnswerThrough();
+      cutter.join();
+      ASSERT_OK(vfs().Append(kCtx, opened->handle, AsBytes("two")));
+      ASSERT_OK(vfs().Release(kCtx, opened->handle));
+    } else {
+      client_->meta->LetAnswerThrough();
+      cutter.join();
+      const auto opened = vfs().Open(kCtx, {}, ino, {.read = true, .write = true});
+      ASSERT_OK(opened);
+      ASSERT_OK(vfs().Append(kCtx, opened->handle, AsBytes("two")));
+      ASSERT_OK(vfs().Release(kCtx, opened->handle));
+    }
+    EXPECT_EQ(ReadAll(vfs(), file.handle), "one,two");
+    ASSERT_OK(vfs().SetAttr(kCtx, {}, ino, {.length = 0}));
+  }
+  ASSERT_OK(vfs().Release(kCtx, file.handle));
+}
+
+TEST_F(VfsTest, WhoOpensWhileACommitIsUnderWayKnowsOfAllAppends) {
+  Restart({.flush_idle = 60s, .flush_age = 60s});
+  const auto file = MustCreate("f");
+  const Ino ino = file.entry.ino;
+  Client other(url_, objects_);
+  other.Start({});
+  AppendElsewhere(other, ino, "a long line,");
+  client_->meta->HoldNextAnswer();
+  Result<OpenedFile> late = Fail(Code::kInternal, "not opened");
+  std::jthread opener([&] { late = vfs().Open(kCtx, {}, ino, {.read = true, .write = true}); });
+  ASSERT_TRUE(client_->meta->AwaitHeldAnswer());
+  ASSERT_OK(vfs().Write(kCtx, file.handle, 0, AsBytes("A")));
+  ASSERT_OK(vfs().Flush(kCtx, file.handle));
+  client_->meta->LetAnswerThrough();
+  opener.join();
+  ASSERT_OK(late);
+  ASSERT_OK(vfs().Append(kCtx, late->handle, AsBytes("end")));
+  EXPECT_EQ(ReadAll(vfs(), late->handle), "A long line,end");
+  ASSERT_OK(vfs().Release(kCtx, late->handle));
+  ASSERT_OK(vfs().Release(kCtx, file.handle));
+}
+
 TEST_F(VfsTest, TheBackgroundCommitsWhatTheMetadataRefusedBefore) {
   Restart({.flush_idle = 10ms, .flush_age = 10ms, .io_timeout = 100ms});
   const auto file = MustCreate("f");

@@ -42,20 +42,35 @@ FileWriter::FileWriter(MetaStore& meta, BlockStore& blocks, SliceViews& views, c
                        Ino ino, std::uint64_t length)
     : meta_(meta), blocks_(blocks), views_(views), log_(log), ino_(ino), length_(length) {}
 
-void FileWriter::SetLength(std::uint64_t length) {
+FileWriter::Question FileWriter::Ask() {
+  MutexLock lock(mutex_);
+  return {.version = version_, .number = ++questions_};
+}
+
+bool FileWriter::LearnLength(std::uint64_t length, const Question& question) {
+  MutexLock lock(mutex_);
+  if (question.number <= answered_ || !pending_.empty()) return true;
+  if (question.version != version_) return false;
+  answered_ = question.number;
+  length_.store(length);
+  return true;
+}
+
+bool FileWriter::LearnFirstLength(std::uint64_t length) {
+  MutexLock lock(mutex_);
+  if (version_ > 0 || questions_ > 0 || !pending_.empty()) return false;
+  answered_ = ++questions_;
+  length_.store(length);
+  return true;
+}
+
+bool FileWriter::SetLength(std::uint64_t length, const Question& question) {
   MutexLock lock(mutex_);
   ++version_;
+  if (question.number <= answered_) return false;
+  answered_ = question.number;
   length_.store(length);
-}
-
-std::uint64_t FileWriter::Version() const {
-  MutexLock lock(mutex_);
-  return version_;
-}
-
-void FileWriter::LearnLength(std::uint64_t length, std::uint64_t version) {
-  MutexLock lock(mutex_);
-  if (pending_.empty() && version == version_) length_.store(length);
+  return true;
 }
 
 bool FileWriter::Dirty() const {
@@ -359,27 +374,26 @@ Result<void> FileWriter::ChangeInVolume(const Context& ctx,
   RETURN_IF_ERROR(Flush(ctx));
   MutexLock writing(write_mutex_);
   RETURN_IF_ERROR(Flush(ctx));
+  const Question question = Ask();
   auto length = change();
-  if (length) {
-    SetLength(*length);
-    length_in_doubt_ = false;
-    views_.Clear();
-    return {};
-  }
-  // It may have happened all the same, with only the answer lost.
-  length_in_doubt_ = true;
-  SetLength(length_.load());  // whoever has asked before knows nothing
+  // If it failed it may have happened all the same, with only the answer lost. Whoever has asked
+  // before it knows nothing, and who asked meanwhile may know of it or not.
+  length_in_doubt_ = !SetLength(length ? *length : length_.load(), question) || !length;
   views_.Clear();
-  if (auto asked = AskForLength(ctx); !asked) {
-    log_.Debug(ctx, "the length of a file is not known now",
-               {{"inode", ToInt(ino_)}, {"error", asked.error().message()}});
+  if (length_in_doubt_) {
+    if (auto asked = AskForLength(ctx); !asked) {
+      log_.Debug(ctx, "the length of a file is not known now",
+                 {{"inode", ToInt(ino_)}, {"error", asked.error().message()}});
+    }
   }
+  if (length) return {};
   return std::unexpected(std::move(length).error());
 }
 
 Result<void> FileWriter::AskForLength(const Context& ctx) {
+  const Question question = Ask();
   ASSIGN_OR_RETURN(const Attr attr, meta_.GetAttr(ctx, ino_));
-  SetLength(attr.length);
+  LearnLength(attr.length, question);
   length_in_doubt_ = false;
   return {};
 }

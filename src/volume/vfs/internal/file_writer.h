@@ -66,11 +66,18 @@ class FileWriter {
   // If it fails the volume is asked, now or before the next append.
   Result<void> ChangeInVolume(const Context& ctx,
                               const std::function<Result<std::uint64_t>()>& change);
-  // Moves with everything that this client does to the length of the file in the volume.
-  std::uint64_t Version() const;
-  // What the volume said after Version() was `version`. Not believed if this client has written or
-  // committed since: the volume may have been asked before that.
-  void LearnLength(std::uint64_t length, std::uint64_t version);
+  // Before the volume is asked how long the file is.
+  struct Question {
+    std::uint64_t version = 0;  // of what this client has done to the length in the volume
+    std::uint64_t number = 0;
+  };
+  Question Ask();
+  // What the volume answered. Not believed if a later question was answered already, nor if this
+  // client has written or committed since: the volume may have been asked before that. False if it
+  // has to be asked again to know what others have done to the file.
+  bool LearnLength(std::uint64_t length, const Question& question);
+  // The same for who was told without a question: only if nobody has asked or written so far.
+  bool LearnFirstLength(std::uint64_t length);
   bool Dirty() const;
   // When the last of what is pending was written, if anything is.
   std::optional<Timestamp> UncommittedTime() const;
@@ -91,7 +98,8 @@ class FileWriter {
                                 std::span<const std::byte> data);
   Result<void> WritePiece(const Context& ctx, std::uint32_t index, std::uint32_t pos,
                           std::span<const std::byte> data);
-  void SetLength(std::uint64_t length);
+  // What a change has made of the length; not believed if a later question was answered.
+  bool SetLength(std::uint64_t length, const Question& question);
   // What the volume says, when nothing is pending.
   Result<void> AskForLength(const Context& ctx) REQUIRES(write_mutex_);
   // Takes what there is: later writes go to other slices.
@@ -135,7 +143,9 @@ class FileWriter {
   bool flushing_ GUARDED_BY(mutex_) = false;
   bool abandoned_ GUARDED_BY(mutex_) = false;
   std::uint64_t version_ GUARDED_BY(mutex_) = 0;
-  Timestamp committed_mtime_ GUARDED_BY(mutex_);  // the latest so far
+  std::uint64_t questions_ GUARDED_BY(mutex_) = 0;
+  std::uint64_t answered_ GUARDED_BY(mutex_) = 0;  // the latest question whose answer is known
+  Timestamp committed_mtime_ GUARDED_BY(mutex_);   // the latest so far
   std::uint64_t losses_ GUARDED_BY(mutex_) = 0;
   std::optional<Status> last_loss_ GUARDED_BY(mutex_);
 };

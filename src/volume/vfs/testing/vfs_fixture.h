@@ -103,6 +103,26 @@ class SwitchedMeta final : public ForwardingMetaStore {
     MutexLock lock(mutex_);
     lose_answers_ = lose;
   }
+  // The next answer to Open or SetAttr is on its way until it is let through.
+  void HoldNextAnswer() {
+    MutexLock lock(mutex_);
+    hold_ = Hold::kNext;
+  }
+  bool AwaitHeldAnswer() {
+    MutexLock lock(mutex_);
+    return changed_.wait_for(lock, std::chrono::seconds(30),
+                             [&]() REQUIRES(mutex_) { return hold_ == Hold::kHeld; });
+  }
+  void LetAnswerThrough() {
+    MutexLock lock(mutex_);
+    hold_ = Hold::kNo;
+    changed_.notify_all();
+  }
+  Result<Attr> Open(const Context& ctx, const Caller& caller, Ino ino, unsigned mask) override {
+    auto attr = ForwardingMetaStore::Open(ctx, caller, ino, mask);
+    HoldAnswer();
+    return attr;
+  }
   Result<Attr> WriteSlice(const Context& ctx, Ino ino, std::uint32_t index, const Slice& slice,
                           Timestamp mtime) override {
     {
@@ -121,13 +141,28 @@ class SwitchedMeta final : public ForwardingMetaStore {
   Result<Attr> SetAttr(const Context& ctx, const Caller& caller, Ino ino,
                        const AttrChange& change) override {
     auto attr = ForwardingMetaStore::SetAttr(ctx, caller, ino, change);
+    HoldAnswer();
     MutexLock lock(mutex_);
     if (lose_answers_) return Fail(Code::kUnavailable, "inode {}: no answer", ToInt(ino));
     return attr;
   }
 
  private:
+  enum class Hold { kNo, kNext, kHeld };
+
+  void HoldAnswer() {
+    MutexLock lock(mutex_);
+    if (hold_ != Hold::kNext) return;
+    hold_ = Hold::kHeld;
+    changed_.notify_all();
+    const bool came = changed_.wait_for(lock, std::chrono::seconds(30),
+                                        [&]() REQUIRES(mutex_) { return hold_ == Hold::kNo; });
+    EXPECT_TRUE(came) << "nobody let it through";
+  }
+
   Mutex mutex_;
+  CondVar changed_;
+  Hold hold_ GUARDED_BY(mutex_) = Hold::kNo;
   std::optional<Code> refuse_slices_ GUARDED_BY(mutex_);
   std::optional<Code> refuse_attrs_ GUARDED_BY(mutex_);
   bool lose_answers_ GUARDED_BY(mutex_) = false;
