@@ -51,7 +51,8 @@ fuse_entry_param ParamOf(State& state, const Call& call, const DirEntry& entry, 
   if (!plus || !entry.attr || entry.name == "." || entry.name == "..") return param;
   // A file that is being written may be longer than the volume knows: then the kernel asks for it.
   if (state.vfs.IsOpen(entry.ino)) return param;
-  return call.EntryParam({.ino = entry.ino, .attr = *entry.attr});
+  return call.EntryParam({.ino = entry.ino, .attr = *entry.attr},
+                         call.start() - volume::DirStream::kAttrsGood);
 }
 
 void ReadDir(fuse_req_t request, fuse_ino_t ino, std::size_t size, off_t offset,

@@ -212,13 +212,19 @@ void Call::Reply(const Result<void>& result) {
   Error(result.error());
 }
 
-fuse_entry_param Call::EntryParam(const volume::Entry& entry) const {
+double Call::AttrTimeout(volume::Ino ino, const volume::Attr& attr,
+                         std::chrono::steady_clock::time_point asked) const {
+  const bool overtaken = env_.told != nullptr && attr.type == FileType::kFile &&
+                         !env_.told->Note(ino, attr.length, asked);
+  return overtaken ? 0 : env_.timeouts.attr;
+}
+
+fuse_entry_param Call::EntryParam(const volume::Entry& entry,
+                                  std::chrono::steady_clock::time_point asked) const {
   fuse_entry_param out = {};
   out.ino = env_.inos.ToKernel(entry.ino);
   out.attr = ToStat(entry.ino, entry.attr);
-  out.attr_timeout = env_.timeouts.attr;
-  if (env_.told != nullptr && entry.attr.type == FileType::kFile)
-    env_.told->Note(entry.ino, entry.attr.length);
+  out.attr_timeout = AttrTimeout(entry.ino, entry.attr, asked);
   if (env_.trashed != nullptr) {
     // By the directory that was asked: one that gives a name away at this moment still has it.
     if (volume::IsTrash(ino())) {
@@ -252,8 +258,7 @@ void Call::Reply(const Result<volume::Attr>& attr) {
   if (!attr) return Error(attr.error());
   BeforeReply();
   const struct stat out = ToStat(ino(), *attr);
-  if (env_.told != nullptr && attr->type == FileType::kFile) env_.told->Note(ino(), attr->length);
-  fuse_reply_attr(request_, &out, env_.timeouts.attr);
+  fuse_reply_attr(request_, &out, AttrTimeout(ino(), *attr, start_));
 }
 
 void Call::ReplyCreated(const volume::Entry& entry, const fuse_file_info& file) {

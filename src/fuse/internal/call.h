@@ -107,11 +107,20 @@ class Call {
   void ReplyXattr(std::string_view value, std::size_t size);
   void ReplyNone();
 
-  fuse_entry_param EntryParam(const volume::Entry& entry) const;
+  fuse_entry_param EntryParam(const volume::Entry& entry) const {
+    return EntryParam(entry, start_);
+  }
+  // The volume was asked for it at that time or later.
+  fuse_entry_param EntryParam(const volume::Entry& entry,
+                              std::chrono::steady_clock::time_point asked) const;
+  std::chrono::steady_clock::time_point start() const { return start_; }
   fuse_req_t request() const { return request_; }
 
  private:
   Context WithDeadline(const Context& ctx) const;
+  // How long the kernel may believe in these attributes.
+  double AttrTimeout(volume::Ino ino, const volume::Attr& attr,
+                     std::chrono::steady_clock::time_point asked) const;
   // Nothing may reach us any more once the answer is out.
   void BeforeReply();
 

@@ -7,9 +7,6 @@ namespace {
 
 constexpr std::size_t kPage = 1000;
 constexpr std::uint64_t kDots = 2;  // "." and ".." come first
-// How long attributes are given that somebody else may have changed: little beside the time for
-// which the kernel keeps them, and enough to ask for a whole page.
-constexpr std::chrono::milliseconds kAttrsGood{100};
 
 }  // namespace
 

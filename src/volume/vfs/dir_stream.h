@@ -24,6 +24,10 @@ namespace paddleop::volume {
 // Thread-safe; readers of one stream take turns.
 class DirStream {
  public:
+  // How long attributes are given that somebody else may have changed: little beside the time for
+  // which the kernel keeps them, and enough to ask for a whole page.
+  static constexpr std::chrono::milliseconds kAttrsGood{100};
+
   // `changes` moves with every change that this process makes to the volume: attributes read before
   // one are not given after it. Both outlive this object.
   DirStream(MetaStore& meta, Caller caller, Ino ino, const std::atomic<std::uint64_t>& changes);
