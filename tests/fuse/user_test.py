@@ -123,7 +123,8 @@ class AUser(unittest.TestCase):
         refused = self.samplefs("mount", self.url, self.mount_point, code=1)
         self.assertIn(str(self.mount_point), refused.stderr)
         self.assertEqual(len(refused.stderr.splitlines()), 1, refused.stderr)
-        refused = self.samplefs("mount", self.url, self.home, "-o", "allow_other", code=1)
+        os.chown(self.mount_point, USER, USER)
+        refused = self.samplefs("mount", self.url, self.mount_point, "-o", "allow_other", code=1)
         self.assertIn("allow_other", refused.stderr)
 
 
