@@ -341,7 +341,9 @@ std::uint64_t AsyncBlocks::ahead_limit() const {
 }
 
 bool AsyncBlocks::Keep(const BlockId& block, const Content& content) {
-  const bool kept = disk_->Put(Bounded(), block, content->bytes());
+  // Also when the mount is ending: what was fetched is not fetched again by the next one.
+  const Context ctx = Context::Background().WithTimeout(options_.timeout);
+  const bool kept = disk_->Put(ctx, block, content->bytes());
   if (kept) {
     keeps_ = true;
   } else {
@@ -404,9 +406,8 @@ void AsyncBlocks::KeepLater(const BlockId& block, Content content) {
     Settle(block, content, kept, /*may_look=*/true);
   };
   // A slow disk slows fetching; one that hangs is only offered what it takes.
-  const bool queued = stuck_
-                          ? keep_pool_.TrySubmit(task)
-                          : keep_pool_.Submit(Bounded().WithTimeout(options_.disk.patience), task);
+  const Context patience = Context::Background().WithTimeout(options_.disk.patience);
+  const bool queued = stuck_ ? keep_pool_.TrySubmit(task) : keep_pool_.Submit(patience, task);
   if (queued) return;
   stuck_ = true;
   keeps_ = false;
