@@ -160,15 +160,71 @@ TEST_F(VfsTest, WhoOpensWhileACommitIsUnderWayKnowsOfAllAppends) {
   const Ino ino = file.entry.ino;
   Client other(url_, objects_);
   other.Start({});
-  AppendElsewhere(other, ino, "a long line,");
+  for (const bool committed : {true, false}) {
+    ASSERT_OK(vfs().SetAttr(kCtx, {}, ino, {.length = 0}));
+    AppendElsewhere(other, ino, "a long line,");
+    client_->meta->HoldNextAnswer();
+    Result<OpenedFile> late = Fail(Code::kInternal, "not opened");
+    std::jthread opener([&] { late = vfs().Open(kCtx, {}, ino, {.read = true, .write = true}); });
+    ASSERT_TRUE(client_->meta->AwaitHeldAnswer());
+    ASSERT_OK(vfs().Write(kCtx, file.handle, 0, AsBytes("A")));
+    if (committed) {
+      ASSERT_OK(vfs().Flush(kCtx, file.handle));
+    }
+    client_->meta->LetAnswerThrough();
+    opener.join();
+    ASSERT_OK(late);
+    EXPECT_EQ(late->entry.attr.length, 12u);
+    ASSERT_OK(vfs().Append(kCtx, late->handle, AsBytes("end")));
+    EXPECT_EQ(ReadAll(vfs(), late->handle), "A long line,end");
+    ASSERT_OK(vfs().Release(kCtx, late->handle));
+  }
+  ASSERT_OK(vfs().Release(kCtx, file.handle));
+}
+
+TEST_F(VfsTest, WhoOpensWhileOthersWriteKnowsWhatWasCutOff) {
+  Restart({.flush_idle = 60s, .flush_age = 60s});
+  const auto file = MustCreate("f");
+  const Ino ino = file.entry.ino;
+  ASSERT_OK(vfs().Append(kCtx, file.handle, AsBytes("a long line,")));
+  ASSERT_OK(vfs().Flush(kCtx, file.handle));
+  Client other(url_, objects_);
+  other.Start({});
+  ASSERT_OK(other.vfs->SetAttr(kCtx, {}, ino, {.length = 2}));
   client_->meta->HoldNextAnswer();
   Result<OpenedFile> late = Fail(Code::kInternal, "not opened");
   std::jthread opener([&] { late = vfs().Open(kCtx, {}, ino, {.read = true, .write = true}); });
   ASSERT_TRUE(client_->meta->AwaitHeldAnswer());
-  ASSERT_OK(vfs().Write(kCtx, file.handle, 0, AsBytes("A")));
-  ASSERT_OK(vfs().Flush(kCtx, file.handle));
+  ASSERT_OK(vfs().Write(kCtx, file.handle, 1, AsBytes("bcd")));
   client_->meta->LetAnswerThrough();
   opener.join();
+  ASSERT_OK(late);
+  ASSERT_OK(vfs().Append(kCtx, late->handle, AsBytes("end")));
+  EXPECT_EQ(ReadAll(vfs(), late->handle), "abcdend");
+  ASSERT_OK(vfs().Release(kCtx, late->handle));
+  ASSERT_OK(vfs().Release(kCtx, file.handle));
+}
+
+TEST_F(VfsTest, WhoOpensWhileOthersCommitAllTheTimeKnowsOfAllAppends) {
+  Restart({.flush_idle = 60s, .flush_age = 60s});
+  const auto file = MustCreate("f");
+  const Ino ino = file.entry.ino;
+  Client other(url_, objects_);
+  other.Start({});
+  AppendElsewhere(other, ino, "a long line,");
+  const auto commit = [&] {
+    ASSERT_OK(vfs().Write(kCtx, file.handle, 0, AsBytes("A")));
+    ASSERT_OK(vfs().Flush(kCtx, file.handle));
+  };
+  client_->meta->OnAttr(commit);
+  client_->meta->HoldNextAnswer();
+  Result<OpenedFile> late = Fail(Code::kInternal, "not opened");
+  std::jthread opener([&] { late = vfs().Open(kCtx, {}, ino, {.read = true, .write = true}); });
+  ASSERT_TRUE(client_->meta->AwaitHeldAnswer());
+  commit();
+  client_->meta->LetAnswerThrough();
+  opener.join();
+  client_->meta->OnAttr({});
   ASSERT_OK(late);
   ASSERT_OK(vfs().Append(kCtx, late->handle, AsBytes("end")));
   EXPECT_EQ(ReadAll(vfs(), late->handle), "A long line,end");

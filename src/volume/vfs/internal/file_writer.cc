@@ -31,9 +31,10 @@ struct FileWriter::Pending {
   const SteadyTime started;
   // The rest is guarded by FileWriter::mutex_.
   SteadyTime last_write = started;
-  Timestamp mtime;      // of the last write
-  bool busy = false;    // a thread is writing into it
-  bool frozen = false;  // a flush has taken it
+  std::uint64_t end = 0;  // in the file, of what was written to it
+  Timestamp mtime;        // of the last write
+  bool busy = false;      // a thread is writing into it
+  bool frozen = false;    // a flush has taken it
   // Of whoever flushes: the commit may or may not have happened.
   bool unclear = false;
 };
@@ -44,16 +45,28 @@ FileWriter::FileWriter(MetaStore& meta, BlockStore& blocks, SliceViews& views, c
 
 FileWriter::Question FileWriter::Ask() {
   MutexLock lock(mutex_);
-  return {.version = version_, .number = ++questions_};
+  return {.version = version_, .cuts = cuts_, .number = ++questions_};
 }
 
 bool FileWriter::LearnLength(std::uint64_t length, const Question& question) {
   MutexLock lock(mutex_);
-  if (question.number <= answered_ || !pending_.empty()) return true;
-  if (question.version != version_) return false;
+  if (question.number <= answered_) return true;
+  if (question.cuts != cuts_) return false;
   answered_ = question.number;
-  length_.store(length);
-  return true;
+  for (const auto& pending : pending_) length = std::max(length, pending->end);
+  if (question.version == version_) {
+    length_.store(length);
+    return true;
+  }
+  // It may not know of what was committed meanwhile, and so not take anything back.
+  ExtendTo(length);
+  return false;
+}
+
+void FileWriter::ExtendTo(std::uint64_t end) {
+  std::uint64_t now = length_.load();
+  while (now < end && !length_.compare_exchange_weak(now, end)) {
+  }
 }
 
 bool FileWriter::LearnFirstLength(std::uint64_t length) {
@@ -67,6 +80,7 @@ bool FileWriter::LearnFirstLength(std::uint64_t length) {
 bool FileWriter::SetLength(std::uint64_t length, const Question& question) {
   MutexLock lock(mutex_);
   ++version_;
+  ++cuts_;
   if (question.number <= answered_) return false;
   answered_ = question.number;
   length_.store(length);
@@ -140,6 +154,7 @@ Result<std::size_t> FileWriter::WriteSome(const Context& ctx, std::uint32_t inde
   pending->busy = false;
   pending->last_write = std::chrono::steady_clock::now();
   pending->mtime = Timestamp::From(std::chrono::system_clock::now());
+  pending->end = std::uint64_t{index} * kChunkSize + pending->pos + pending->writer.size();
   // A slice nobody got a byte into is not worth a commit.
   if (pending->writer.size() == 0) std::erase(pending_, pending);
   changed_.notify_all();
@@ -181,11 +196,7 @@ Result<void> FileWriter::WriteAt(const Context& ctx, std::uint64_t offset,
     const std::uint64_t at = std::uint64_t{index} * kChunkSize + pos - offset;
     result = WritePiece(ctx, index, pos, data.subspan(at, len));
   });
-  if (result) {
-    std::uint64_t end = offset + data.size(), now = length_.load();
-    while (now < end && !length_.compare_exchange_weak(now, end)) {
-    }
-  }
+  if (result) ExtendTo(offset + data.size());
   return result;
 }
 

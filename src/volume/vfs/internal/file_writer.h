@@ -69,12 +69,14 @@ class FileWriter {
   // Before the volume is asked how long the file is.
   struct Question {
     std::uint64_t version = 0;  // of what this client has done to the length in the volume
+    std::uint64_t cuts = 0;     // how many times it was set, not only extended
     std::uint64_t number = 0;
   };
   Question Ask();
   // What the volume answered. Not believed if a later question was answered already, nor if this
-  // client has written or committed since: the volume may have been asked before that. False if it
-  // has to be asked again to know what others have done to the file.
+  // client has set the length since. What it has written or committed since then only makes the
+  // file longer than the answer. False if the volume has to be asked again to know all that others
+  // have done to the file; what they have appended is known then, too, unless the length was set.
   bool LearnLength(std::uint64_t length, const Question& question);
   // The same for who was told without a question: only if nobody has asked or written so far.
   bool LearnFirstLength(std::uint64_t length);
@@ -98,6 +100,8 @@ class FileWriter {
                                 std::span<const std::byte> data);
   Result<void> WritePiece(const Context& ctx, std::uint32_t index, std::uint32_t pos,
                           std::span<const std::byte> data);
+  // Takes nothing back.
+  void ExtendTo(std::uint64_t end);
   // What a change has made of the length; not believed if a later question was answered.
   bool SetLength(std::uint64_t length, const Question& question);
   // What the volume says, when nothing is pending.
@@ -143,6 +147,7 @@ class FileWriter {
   bool flushing_ GUARDED_BY(mutex_) = false;
   bool abandoned_ GUARDED_BY(mutex_) = false;
   std::uint64_t version_ GUARDED_BY(mutex_) = 0;
+  std::uint64_t cuts_ GUARDED_BY(mutex_) = 0;
   std::uint64_t questions_ GUARDED_BY(mutex_) = 0;
   std::uint64_t answered_ GUARDED_BY(mutex_) = 0;  // the latest question whose answer is known
   Timestamp committed_mtime_ GUARDED_BY(mutex_);   // the latest so far

@@ -108,6 +108,16 @@ class SwitchedMeta final : public ForwardingMetaStore {
     MutexLock lock(mutex_);
     hold_ = Hold::kNext;
   }
+  // The next SetAttr does not reach the volume until it is let through.
+  void HoldNextChange() {
+    MutexLock lock(mutex_);
+    hold_ = Hold::kNextChange;
+  }
+  // Called with every answer to GetAttr that is on its way.
+  void OnAttr(std::function<void()> call) {
+    MutexLock lock(mutex_);
+    on_attr_ = std::move(call);
+  }
   bool AwaitHeldAnswer() {
     MutexLock lock(mutex_);
     return changed_.wait_for(lock, std::chrono::seconds(30),
@@ -120,7 +130,7 @@ class SwitchedMeta final : public ForwardingMetaStore {
   }
   Result<Attr> Open(const Context& ctx, const Caller& caller, Ino ino, unsigned mask) override {
     auto attr = ForwardingMetaStore::Open(ctx, caller, ino, mask);
-    HoldAnswer();
+    WaitIf(Hold::kNext);
     return attr;
   }
   Result<Attr> WriteSlice(const Context& ctx, Ino ino, std::uint32_t index, const Slice& slice,
@@ -136,23 +146,31 @@ class SwitchedMeta final : public ForwardingMetaStore {
       MutexLock lock(mutex_);
       if (refuse_attrs_) return Fail(*refuse_attrs_, "inode {}: refused", ToInt(ino));
     }
-    return ForwardingMetaStore::GetAttr(ctx, ino);
+    auto attr = ForwardingMetaStore::GetAttr(ctx, ino);
+    std::function<void()> call;
+    {
+      MutexLock lock(mutex_);
+      call = on_attr_;
+    }
+    if (call) call();
+    return attr;
   }
   Result<Attr> SetAttr(const Context& ctx, const Caller& caller, Ino ino,
                        const AttrChange& change) override {
+    WaitIf(Hold::kNextChange);
     auto attr = ForwardingMetaStore::SetAttr(ctx, caller, ino, change);
-    HoldAnswer();
+    WaitIf(Hold::kNext);
     MutexLock lock(mutex_);
     if (lose_answers_) return Fail(Code::kUnavailable, "inode {}: no answer", ToInt(ino));
     return attr;
   }
 
  private:
-  enum class Hold { kNo, kNext, kHeld };
+  enum class Hold { kNo, kNext, kNextChange, kHeld };
 
-  void HoldAnswer() {
+  void WaitIf(Hold what) {
     MutexLock lock(mutex_);
-    if (hold_ != Hold::kNext) return;
+    if (hold_ != what) return;
     hold_ = Hold::kHeld;
     changed_.notify_all();
     const bool came = changed_.wait_for(lock, std::chrono::seconds(30),
@@ -165,6 +183,7 @@ class SwitchedMeta final : public ForwardingMetaStore {
   Hold hold_ GUARDED_BY(mutex_) = Hold::kNo;
   std::optional<Code> refuse_slices_ GUARDED_BY(mutex_);
   std::optional<Code> refuse_attrs_ GUARDED_BY(mutex_);
+  std::function<void()> on_attr_ GUARDED_BY(mutex_);
   bool lose_answers_ GUARDED_BY(mutex_) = false;
 };
 
