@@ -232,6 +232,30 @@ TEST_F(VfsTest, WhoOpensWhileOthersCommitAllTheTimeKnowsOfAllAppends) {
   ASSERT_OK(vfs().Release(kCtx, file.handle));
 }
 
+TEST_F(VfsTest, ACutThatNobodyAnswersForIsACut) {
+  Restart({.flush_idle = 60s, .flush_age = 60s});
+  const auto file = MustCreate("f");
+  const Ino ino = file.entry.ino;
+  ASSERT_OK(vfs().Append(kCtx, file.handle, AsBytes("a long line")));
+  ASSERT_OK(vfs().Flush(kCtx, file.handle));
+  client_->meta->HoldNextChange();
+  std::jthread cutter([&] { EXPECT_OK(vfs().SetAttr(kCtx, {}, ino, {.length = 3})); });
+  ASSERT_TRUE(client_->meta->AwaitHeldAnswer());
+  const auto opened = vfs().Open(kCtx, {}, ino, {.read = true});  // knows the old length
+  ASSERT_OK(opened);
+  client_->meta->RefuseAttrs(Code::kUnavailable);
+  client_->meta->LetAnswerThrough();
+  cutter.join();
+  EXPECT_EQ(ReadAll(vfs(), opened->handle), "a l");
+  client_->meta->RefuseAttrs({});
+  ASSERT_OK(vfs().Write(kCtx, file.handle, 0, AsBytes("A")));
+  EXPECT_EQ(vfs().GetAttr(kCtx, ino)->length, 3u);
+  ASSERT_OK(vfs().Append(kCtx, file.handle, AsBytes("ine")));
+  EXPECT_EQ(ReadAll(vfs(), file.handle), "A line");
+  ASSERT_OK(vfs().Release(kCtx, opened->handle));
+  ASSERT_OK(vfs().Release(kCtx, file.handle));
+}
+
 TEST_F(VfsTest, TheBackgroundCommitsWhatTheMetadataRefusedBefore) {
   Restart({.flush_idle = 10ms, .flush_age = 10ms, .io_timeout = 100ms});
   const auto file = MustCreate("f");

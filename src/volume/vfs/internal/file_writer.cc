@@ -174,15 +174,14 @@ Result<void> FileWriter::WritePiece(const Context& ctx, std::uint32_t index, std
 Result<void> FileWriter::Write(const Context& ctx, std::uint64_t offset,
                                std::span<const std::byte> data) {
   MutexLock writing(write_mutex_);
+  // From here on everybody is told a length that knows of what is pending.
+  RETURN_IF_ERROR(SettleLength(ctx));
   return WriteAt(ctx, offset, data);
 }
 
 Result<void> FileWriter::Append(const Context& ctx, std::span<const std::byte> data) {
   MutexLock writing(write_mutex_);
-  if (length_in_doubt_) {
-    RETURN_IF_ERROR(Flush(ctx));
-    RETURN_IF_ERROR(AskForLength(ctx));
-  }
+  RETURN_IF_ERROR(SettleLength(ctx));
   return WriteAt(ctx, length_.load(), data);
 }
 
@@ -392,7 +391,8 @@ Result<void> FileWriter::ChangeInVolume(const Context& ctx,
   length_in_doubt_ = !SetLength(length ? *length : length_.load(), question) || !length;
   views_.Clear();
   if (length_in_doubt_) {
-    if (auto asked = AskForLength(ctx); !asked) {
+    const auto otherwise = length ? std::optional(*length) : std::nullopt;
+    if (auto asked = AskForLength(ctx, otherwise); !asked) {
       log_.Debug(ctx, "the length of a file is not known now",
                  {{"inode", ToInt(ino_)}, {"error", asked.error().message()}});
     }
@@ -401,12 +401,22 @@ Result<void> FileWriter::ChangeInVolume(const Context& ctx,
   return std::unexpected(std::move(length).error());
 }
 
-Result<void> FileWriter::AskForLength(const Context& ctx) {
+Result<void> FileWriter::AskForLength(const Context& ctx, std::optional<std::uint64_t> otherwise) {
   const Question question = Ask();
-  ASSIGN_OR_RETURN(const Attr attr, meta_.GetAttr(ctx, ino_));
-  LearnLength(attr.length, question);
+  auto attr = meta_.GetAttr(ctx, ino_);
+  if (!attr) {
+    if (otherwise) SetLength(*otherwise, question);
+    return std::unexpected(std::move(attr).error());
+  }
+  LearnLength(attr->length, question);
   length_in_doubt_ = false;
   return {};
+}
+
+Result<void> FileWriter::SettleLength(const Context& ctx) {
+  if (!length_in_doubt_) return {};
+  RETURN_IF_ERROR(Flush(ctx));
+  return AskForLength(ctx);
 }
 
 std::uint64_t FileWriter::losses() const {

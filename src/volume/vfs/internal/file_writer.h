@@ -104,8 +104,11 @@ class FileWriter {
   void ExtendTo(std::uint64_t end);
   // What a change has made of the length; not believed if a later question was answered.
   bool SetLength(std::uint64_t length, const Question& question);
-  // What the volume says, when nothing is pending.
-  Result<void> AskForLength(const Context& ctx) REQUIRES(write_mutex_);
+  // What the volume says, when nothing is pending; if it says nothing, `otherwise` until it does.
+  Result<void> AskForLength(const Context& ctx, std::optional<std::uint64_t> otherwise = {})
+      REQUIRES(write_mutex_);
+  // Ends the doubt that a change has left.
+  Result<void> SettleLength(const Context& ctx) REQUIRES(write_mutex_);
   // Takes what there is: later writes go to other slices.
   Slices Freeze();
   // For `changed_`, within the caller's time.
