@@ -66,8 +66,12 @@ std::stop_token StopOnSignals(const std::stop_source& source) {
       siginfo_t info = {};
       if (sigwaitinfo(&signals, &info) < 0) continue;
       if (impatience.Shown(info)) {
+        // It may have been ignored from the start (by a shell that runs us in the background), and
+        // the first process of a container does not die of it.
+        ::signal(info.si_signo, SIG_DFL);
         pthread_sigmask(SIG_UNBLOCK, &signals, nullptr);
         ::raise(info.si_signo);
+        ::_exit(128 + info.si_signo);
       }
       source.request_stop();
     }

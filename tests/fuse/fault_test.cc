@@ -490,6 +490,42 @@ TEST_F(HungStore, ASecondTerminationEndsAtOnce) {
   }
 }
 
+// As of a shell that runs it in the background.
+TEST_F(HungStore, ASecondInterruptEndsAlsoWhoBeganWithItIgnored) {
+  const std::string path = volume_->dir() + "/ignoring";
+  ASSERT_OK(MakeDirectories(path));
+  const std::string program = BinDir() + "/samplefs";
+  const pid_t process = ::fork();
+  if (process == 0) {
+    ::signal(SIGINT, SIG_IGN);
+    ::execl(program.c_str(), program.c_str(), "mount", volume_->url().c_str(), path.c_str(),
+            "--exit-timeout", "5m", "--cache-dir", volume_->cache().c_str(), "--free-space-ratio",
+            "0.01", nullptr);
+    ::_exit(127);
+  }
+  int status = -1;
+  const auto ended = [&] { return ::waitpid(process, &status, WNOHANG) != 0; };
+  EXPECT_TRUE(WaitFor([&] { return IsMounted(path) || ended(); }));
+  ASSERT_EQ(status, -1) << "it has ended";
+  {
+    const UniqueFd file(::open((path + "/lost").c_str(), O_WRONLY | O_CREAT, 0644));
+    EXPECT_OK(minio_->Command("pause minio"));
+    EXPECT_EQ(::write(file.get(), "data", 4), 4);
+    ::kill(process, SIGINT);
+    EXPECT_TRUE(WaitFor([&] { return !IsMounted(path); }));
+    EXPECT_EQ(status, -1) << "it has ended";
+    ::kill(process, SIGINT);
+    if (!WaitFor(ended, 20s)) {
+      ADD_FAILURE() << "it goes on";
+      ::kill(process, SIGKILL);
+      ::waitpid(process, &status, 0);
+    }
+  }
+  EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGINT) << status;
+  ASSERT_OK(minio_->Command("resume minio"));
+  ::umount2(path.c_str(), MNT_DETACH);
+}
+
 TEST_F(HungStore, ReadersCanBeKilledAndTheMountTakenAway) {
   for (const char* mode : {"--read-only", "--no-bgjob"}) {
     SCOPED_TRACE(mode);
