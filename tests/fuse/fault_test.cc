@@ -459,6 +459,8 @@ TEST_F(HungStore, TerminationAndHangupTogetherCommitWhatWasWritten) {
     ASSERT_EQ(::kill((*mount)->pid(), first), 0);
     // Until the first has been taken: signals of one number that wait become one.
     EXPECT_TRUE(WaitFor([&] { return !IsMounted((*mount)->path()); }));
+    // Within a second it would count as the same one.
+    SleepBriefly(1100ms);
     EXPECT_EQ(::kill((*mount)->pid(), second), 0);
     // Time in which the second would have ended it, too.
     EXPECT_FALSE(Ended((*mount)->pid(), 500ms));
