@@ -46,9 +46,9 @@ void ReplyOpened(State& state, Call& call, const volume::OpenedFile& opened, fus
 }
 
 // A file that is open already may have been come to by a descriptor in /proc.
-volume::Vfs::AcceptFn NameChecked(State& state, volume::Ino ino) {
-  return [&state, ino, was_open = state.vfs.IsOpen(ino)](const volume::Attr& attr) {
-    return state.CheckName(ino, attr, was_open);
+volume::Vfs::AcceptFn NameChecked(State& state, const Call& call, volume::Ino ino) {
+  return [&state, &call, ino, was_open = state.vfs.HasHandle(ino)](const volume::Attr& attr) {
+    return state.CheckName(call, ino, attr, was_open);
   };
 }
 
@@ -59,7 +59,7 @@ void OnOpen(fuse_req_t request, fuse_ino_t ino, fuse_file_info* file) {
   state.RunIo([&state, file = *file, call = std::move(call)] {
     const auto flags = FlagsOf(state, file.flags);
     auto opened = state.vfs.Open(call->ctx(), call->caller(), call->ino(), flags,
-                                 NameChecked(state, call->ino()));
+                                 NameChecked(state, *call, call->ino()));
     if (!opened) return call->Error(state.WhyRefused(*call, std::move(opened).error()));
     ReplyOpened(state, *call, *opened, file);
   });
@@ -76,7 +76,7 @@ Result<volume::OpenedFile> OpenExisting(State& state, Call& call, const char* na
     return Fail(Code::kExpired, "'{}' exists", name);
   caller.check_permissions = true;
   return state.vfs.Open(call.ctx(), caller, entry.ino, FlagsOf(state, flags),
-                        NameChecked(state, entry.ino));
+                        NameChecked(state, call, entry.ino));
 }
 
 void OnCreate(fuse_req_t request, fuse_ino_t parent, const char* name, mode_t mode,

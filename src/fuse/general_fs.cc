@@ -109,9 +109,10 @@ void State::RunInPool(std::move_only_function<void()> work) {
   if (!pool.Submit(Context::Background(), [shared] { (*shared)(); })) (*shared)();
 }
 
-Result<void> State::CheckName(volume::Ino ino, const volume::Attr& attr, bool other_ways) {
+Result<void> State::CheckName(const Call& call, volume::Ino ino, const volume::Attr& attr,
+                              bool other_ways) {
   if (!LostItsName(ino, attr) || trashed.Knows(ino)) return {};
-  if (other_ways && !trashed.RefusesOnce(ino)) return {};
+  if (other_ways && !refusals.Refuses(call.thread(), ino)) return {};
   return Fail(Code::kExpired, "inode {} has lost its name", ToInt(ino));
 }
 

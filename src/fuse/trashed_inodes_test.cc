@@ -12,22 +12,10 @@ TEST(TrashedInodes, KnowsWhatTheKernelWasToldOf) {
   EXPECT_FALSE(trashed.Knows(Ino{7}));
   trashed.Note(Ino{7});
   EXPECT_TRUE(trashed.Knows(Ino{7}));
-  EXPECT_FALSE(trashed.RefusesOnce(Ino{7}));
   EXPECT_FALSE(trashed.Knows(Ino{8}));
   trashed.Forget(Ino{8});
   trashed.Forget(Ino{7});
   EXPECT_FALSE(trashed.Knows(Ino{7}));
-}
-
-TEST(TrashedInodes, RefusesAnOtherOneOnce) {
-  TrashedInodes trashed;
-  EXPECT_TRUE(trashed.RefusesOnce(Ino{7}));
-  EXPECT_FALSE(trashed.RefusesOnce(Ino{7}));
-  EXPECT_FALSE(trashed.Knows(Ino{7})) << "nobody was told of it";
-  trashed.Note(Ino{7});
-  EXPECT_TRUE(trashed.Knows(Ino{7}));
-  trashed.Forget(Ino{7});
-  EXPECT_TRUE(trashed.RefusesOnce(Ino{7})) << "it was taken out of the trash and put there again";
 }
 
 TEST(TrashedInodes, IsBounded) {

@@ -8,6 +8,7 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
+#include <barrier>
 #include <filesystem>
 #include <functional>
 #include <map>
@@ -531,6 +532,48 @@ TEST_P(OldNames, OfAFileThatIsOpenAreLookedUpAgain) {
   char bytes[4] = {};
   EXPECT_EQ(::pread(open.get(), bytes, 3, 0), 3);
   EXPECT_STREQ(bytes, "old") << "nobody emptied what is in the trash";
+}
+
+// As many threads as use it at the same moment.
+void AllAtOnce(const std::function<void()>& use) {
+  constexpr int kThreads = 8;
+  std::barrier begin(kThreads);
+  std::vector<std::jthread> threads;
+  for (int i = 0; i < kThreads; ++i) {
+    threads.emplace_back([&] {
+      begin.arrive_and_wait();
+      use();
+    });
+  }
+}
+
+TEST_P(OldNames, AreLookedUpAgainByAllWhoOpenThemAtOnce) {
+  for (const bool open_here : {true, false}) {
+    for (int round = 0; round < 20; ++round) {
+      ASSERT_OK(WriteWhole(a_->File("f"), "old"));
+      const UniqueFd held(::open((open_here ? b_ : a_)->File("f").c_str(), O_RDWR));
+      ASSERT_TRUE(held.valid());
+      ReplaceFile("old", "newer");
+      struct stat now = {};
+      ASSERT_EQ(::stat(a_->File("f").c_str(), &now), 0);
+      std::atomic<int> wrong{0};
+      AllAtOnce([&] {
+        struct stat status = {};
+        const UniqueFd file(::open(b_->File("f").c_str(), O_RDWR));
+        if (!file.valid() || ::fstat(file.get(), &status) != 0 || status.st_ino != now.st_ino)
+          ++wrong;
+      });
+      ASSERT_EQ(wrong, 0) << (open_here ? "open here, " : "open there, ") << round;
+    }
+  }
+  for (int round = 0; round < 20; ++round) {
+    ReplaceDirectory();
+    std::atomic<int> wrong{0};
+    AllAtOnce([&] {
+      if (ListNames(b_->File("d")).size() != 2) ++wrong;
+    });
+    ASSERT_EQ(wrong, 0) << round;
+  }
 }
 
 TEST_P(OldNames, OfADirectoryAreLookedUpAgain) {

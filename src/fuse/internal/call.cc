@@ -195,6 +195,8 @@ volume::Caller Call::caller(bool with_groups) const {
   return caller;
 }
 
+pid_t Call::thread() const { return fuse_req_ctx(request_)->pid; }
+
 void Call::BeforeReply() {
   if (interruptible_) fuse_req_interrupt_func(request_, nullptr, nullptr);
   interruptible_ = false;

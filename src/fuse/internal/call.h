@@ -1,5 +1,7 @@
 #pragma once
 
+#include <sys/types.h>
+
 #include <atomic>
 #include <chrono>
 #include <memory>
@@ -85,6 +87,8 @@ class Call {
   static Context LastResortContext() { return Context::Background(); }
   // With supplementary groups only if `with_groups`: the kernel is asked for them.
   volume::Caller caller(bool with_groups = false) const;
+  // Who asks: the number of its thread, 0 if it has none where the mount was made.
+  pid_t thread() const;
   volume::Ino ino() const { return env_.inos.FromKernel(ino_); }
   volume::Ino FromKernel(fuse_ino_t ino) const { return env_.inos.FromKernel(ino); }
 

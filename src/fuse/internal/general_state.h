@@ -11,6 +11,7 @@
 #include "fuse/general_fs.h"
 #include "fuse/internal/arrival_mark.h"
 #include "fuse/internal/call.h"
+#include "fuse/internal/refusals.h"
 #include "volume/vfs/dir_stream.h"
 
 namespace paddleop::fuse {
@@ -54,9 +55,10 @@ class GeneralFs::State {
   void RemoveDirectory(std::uint64_t handle);
 
   // kExpired if the kernel came to the inode by a name that it has lost, to the trash or for good.
-  // `other_ways` says that it need not have been by a name; then it is refused only once, which
-  // makes the kernel look for the name again.
-  Result<void> CheckName(volume::Ino ino, const volume::Attr& attr, bool other_ways);
+  // `other_ways` says that it need not have been by a name; then each thread is refused only once,
+  // which makes the kernel look for the name again.
+  Result<void> CheckName(const Call& call, volume::Ino ino, const volume::Attr& attr,
+                         bool other_ways);
   // What to tell of a refusal: kExpired in place of kPermission where it was for the trash, and the
   // kernel does not know that the inode is there.
   Status WhyRefused(Call& call, Status status);
@@ -78,6 +80,7 @@ class GeneralFs::State {
   ToldLengths told;
   ArrivalMark mark;
   TrashedInodes trashed;
+  Refusals refusals;
   std::atomic<std::uint64_t> changes{0};               // made through this mount so far
   std::function<void(volume::Ino)> forget_attributes;  // makes the kernel ask again
   CallEnvironment env;

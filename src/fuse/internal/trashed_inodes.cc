@@ -8,33 +8,22 @@ std::size_t TrashedInodes::At(volume::Ino ino) {
 
 void TrashedInodes::Note(volume::Ino ino) {
   MutexLock lock(mutex_);
-  if (slots_.empty()) slots_.resize(kSlots);
-  slots_[At(ino)] = {.ino = ino, .refused = false};
+  if (slots_.empty()) slots_.resize(kSlots, volume::kNoIno);
+  slots_[At(ino)] = ino;
   used_ = true;
 }
 
 void TrashedInodes::Forget(volume::Ino ino) {
   if (!used_) return;  // most mounts never see the trash
   MutexLock lock(mutex_);
-  Slot& slot = slots_[At(ino)];
-  if (slot.ino == ino) slot = {};
+  volume::Ino& slot = slots_[At(ino)];
+  if (slot == ino) slot = volume::kNoIno;
 }
 
 bool TrashedInodes::Knows(volume::Ino ino) const {
   if (!used_) return false;
   MutexLock lock(mutex_);
-  const Slot& slot = slots_[At(ino)];
-  return slot.ino == ino && !slot.refused;
-}
-
-bool TrashedInodes::RefusesOnce(volume::Ino ino) {
-  MutexLock lock(mutex_);
-  if (slots_.empty()) slots_.resize(kSlots);
-  Slot& slot = slots_[At(ino)];
-  if (slot.ino == ino) return false;
-  slot = {.ino = ino, .refused = true};
-  used_ = true;
-  return true;
+  return slots_[At(ino)] == ino;
 }
 
 }  // namespace paddleop::fuse

@@ -19,21 +19,14 @@ class TrashedInodes {
   void Note(volume::Ino ino);
   void Forget(volume::Ino ino);
   bool Knows(volume::Ino ino) const;
-  // True at the first time, until something else is noted of it: for what the kernel may have come
-  // to without a name, too, so that it must not be refused for ever.
-  bool RefusesOnce(volume::Ino ino);
 
  private:
   static constexpr std::size_t kSlots = 16'384;
-  struct Slot {
-    volume::Ino ino = volume::kNoIno;
-    bool refused = false;  // not told of
-  };
   static std::size_t At(volume::Ino ino);
 
   mutable Mutex mutex_;
   std::atomic<bool> used_{false};
-  std::vector<Slot> slots_ GUARDED_BY(mutex_);
+  std::vector<volume::Ino> slots_ GUARDED_BY(mutex_);
 };
 
 }  // namespace paddleop::fuse

@@ -190,6 +190,8 @@ Result<Entry> Vfs::Lookup(const Context& ctx, const Caller& caller, Ino parent,
 
 bool Vfs::IsOpen(Ino ino) const { return state_->files_.FindFile(ino) != nullptr; }
 
+bool Vfs::HasHandle(Ino ino) const { return state_->files_.HasHandle(ino); }
+
 bool Vfs::OpenForWriting() const {
   return std::ranges::any_of(state_->files_.Handles(),
                              [](const auto& open) { return open->flags.write; });

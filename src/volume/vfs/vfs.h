@@ -70,9 +70,11 @@ class Vfs {
   // `directory` as MetaStore::Lookup has it.
   Result<Entry> Lookup(const Context& ctx, const Caller& caller, Ino parent, std::string_view name,
                        std::optional<Attr>* directory = nullptr);
-  // True while a handle of this process is open on the file: what the volume says of its length may
-  // be behind.
+  // True while a handle of this process is open on the file, or is on its way: what the volume says
+  // of its length may be behind.
   bool IsOpen(Ino ino) const;
+  // True while somebody has a handle on the file.
+  bool HasHandle(Ino ino) const;
   // True while any handle for writing is open.
   bool OpenForWriting() const;
   // A change of length first commits what was written before it. The answer has the length and the

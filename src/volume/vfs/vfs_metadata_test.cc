@@ -96,6 +96,25 @@ void AppendElsewhere(Client& other, Ino ino, std::string_view text) {
   ASSERT_OK(other.vfs->Release(kCtx, file->handle));
 }
 
+TEST_F(VfsTest, WhoIsAboutToOpenHasNoHandle) {
+  const auto made = MustCreate("f");
+  const Ino ino = made.entry.ino;
+  EXPECT_TRUE(vfs().HasHandle(ino));
+  ASSERT_OK(vfs().Release(kCtx, made.handle));
+  EXPECT_FALSE(vfs().HasHandle(ino));
+  client_->meta->HoldNextAnswer();
+  Result<OpenedFile> opened = Fail(Code::kInternal, "not opened");
+  std::jthread opener([&] { opened = vfs().Open(kCtx, {}, ino, {.read = true}); });
+  ASSERT_TRUE(client_->meta->AwaitHeldAnswer());
+  EXPECT_TRUE(vfs().IsOpen(ino));
+  EXPECT_FALSE(vfs().HasHandle(ino));
+  client_->meta->LetAnswerThrough();
+  opener.join();
+  ASSERT_OK(opened);
+  EXPECT_TRUE(vfs().HasHandle(ino));
+  ASSERT_OK(vfs().Release(kCtx, opened->handle));
+}
+
 TEST_F(VfsTest, AnAnswerThatComesLateShortensNoFile) {
   Restart({.flush_idle = 60s, .flush_age = 60s});
   const auto made = MustCreate("f");

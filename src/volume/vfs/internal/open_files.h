@@ -62,6 +62,7 @@ class OpenFiles {
   Handle Add(std::shared_ptr<OpenHandle> open) {
     MutexLock lock(mutex_);
     const Handle handle{++last_handle_};
+    ++files_[open->file->ino].open;
     handles_.emplace(handle, std::move(open));
     return handle;
   }
@@ -85,7 +86,15 @@ class OpenFiles {
     if (found == handles_.end()) return nullptr;
     auto open = std::move(found->second);
     handles_.erase(found);
+    --files_[open->file->ino].open;
     return open;
+  }
+
+  // Whether somebody has a handle on the file, and is not only about to get one or to give it back.
+  bool HasHandle(Ino ino) const {
+    MutexLock lock(mutex_);
+    const auto found = files_.find(ino);
+    return found != files_.end() && found->second.open > 0;
   }
 
   // The end of a handle, once the file is flushed, or of an attempt to open one. True if it was the
@@ -117,7 +126,8 @@ class OpenFiles {
  private:
   struct Slot {
     std::shared_ptr<FileState> file;
-    std::size_t handles = 0;
+    std::size_t handles = 0;  // to come and on their way out, too
+    std::size_t open = 0;
   };
 
   mutable Mutex mutex_;
