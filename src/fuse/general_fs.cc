@@ -134,6 +134,10 @@ bool State::LostDirectory(Call& call, volume::Ino ino) {
   return IsNotFound(attr.error()) && LostDirectory(ino, std::nullopt);
 }
 
+bool State::RefusesLost(Call& call, volume::Ino ino, std::string_view name) {
+  return LostDirectory(call, ino) && refusals.RefusesName(call.thread(), ino, name);
+}
+
 Status State::WhyNotMade(volume::Ino directory, Status status) const {
   if (!IsNotFound(status) || !LostDirectory(directory, std::nullopt)) return status;
   return Status(Code::kExpired, status.message());

@@ -20,7 +20,9 @@ void OnLookup(fuse_req_t request, fuse_ino_t parent, const char* name) {
   std::optional<volume::Attr> directory;
   auto entry = state.vfs.Lookup(call.ctx(), call.caller(), call.ino(), name, &directory);
   if (!entry && IsNotFound(entry.error())) {
-    if (state.LostDirectory(call.ino(), directory)) return call.Error(ESTALE);
+    if (state.LostDirectory(call.ino(), directory) &&
+        state.refusals.RefusesName(call.thread(), call.ino(), name))
+      return call.Error(ESTALE);
     return call.ReplyNoEntry();
   }
   call.Reply(entry);
@@ -105,8 +107,8 @@ void ReplyMade(State& state, Call& call, Result<volume::Entry> entry) {
   call.Reply(entry);
 }
 
-void ReplyRemoved(State& state, Call& call, const Result<void>& removed) {
-  if (!removed && IsNotFound(removed.error()) && state.LostDirectory(call, call.ino()))
+void ReplyRemoved(State& state, Call& call, const char* name, const Result<void>& removed) {
+  if (!removed && IsNotFound(removed.error()) && state.RefusesLost(call, call.ino(), name))
     return call.Error(ESTALE);
   call.Reply(removed);
 }
@@ -134,14 +136,16 @@ void OnUnlink(fuse_req_t request, fuse_ino_t parent, const char* name) {
   State& state = State::Of(request);
   Call call(state.env, request, Op::kUnlink, parent);
   call.Detail(",{}", name);
-  ReplyRemoved(state, call, state.vfs.meta().Unlink(call.ctx(), call.caller(), call.ino(), name));
+  ReplyRemoved(state, call, name,
+               state.vfs.meta().Unlink(call.ctx(), call.caller(), call.ino(), name));
 }
 
 void OnRmdir(fuse_req_t request, fuse_ino_t parent, const char* name) {
   State& state = State::Of(request);
   Call call(state.env, request, Op::kRmdir, parent);
   call.Detail(",{}", name);
-  ReplyRemoved(state, call, state.vfs.meta().Rmdir(call.ctx(), call.caller(), call.ino(), name));
+  ReplyRemoved(state, call, name,
+               state.vfs.meta().Rmdir(call.ctx(), call.caller(), call.ino(), name));
 }
 
 void OnSymlink(fuse_req_t request, const char* target, fuse_ino_t parent, const char* name) {
@@ -168,8 +172,8 @@ void OnRename(fuse_req_t request, fuse_ino_t parent, const char* name, fuse_ino_
   auto renamed = state.vfs.meta().Rename(call.ctx(), call.caller(), call.ino(), name,
                                          call.FromKernel(new_parent), new_name, mode);
   if (!renamed && IsNotFound(renamed.error()) &&
-      (state.LostDirectory(call, call.ino()) ||
-       state.LostDirectory(call, call.FromKernel(new_parent))))
+      (state.RefusesLost(call, call.ino(), name) ||
+       state.RefusesLost(call, call.FromKernel(new_parent), new_name)))
     return call.Error(ESTALE);
   if (!renamed) return call.Error(renamed.error());
   state.trashed.Forget(renamed->ino);

@@ -576,6 +576,31 @@ TEST_P(OldNames, AreLookedUpAgainByAllWhoOpenThemAtOnce) {
   }
 }
 
+TEST_P(OldNames, InADirectoryThatIsGoneLeadNowhere) {
+  ASSERT_EQ(::mkdir(a_->File("d").c_str(), 0755), 0);
+  ASSERT_OK(WriteWhole(a_->File("d/x"), "x"));
+  ASSERT_EQ(::mkdir(a_->File("d/sub").c_str(), 0755), 0);
+  const UniqueFd dir(::open(b_->File("d").c_str(), O_RDONLY | O_DIRECTORY));
+  ASSERT_TRUE(dir.valid());
+  ASSERT_EQ(::faccessat(dir.get(), "x", F_OK, 0), 0);
+  ASSERT_EQ(::faccessat(dir.get(), "sub", F_OK, 0), 0);
+  std::filesystem::remove_all(a_->File("d"));
+  const std::vector<std::pair<const char*, std::function<int()>>> uses = {
+      {"unlink", [&] { return ::unlinkat(dir.get(), "x", 0); }},
+      {"rmdir", [&] { return ::unlinkat(dir.get(), "sub", AT_REMOVEDIR); }},
+      {"unlink of what was never seen", [&] { return ::unlinkat(dir.get(), "y", 0); }},
+      {"look", [&] { return ::faccessat(dir.get(), "z", F_OK, 0); }},
+      {"open", [&] { return ::openat(dir.get(), "z", O_RDONLY); }},
+      {"rename", [&] { return ::renameat(dir.get(), "z", AT_FDCWD, b_->File("z").c_str()); }},
+  };
+  for (const auto& [name, use] : uses) {
+    for (int i = 0; i < 2; ++i) {
+      EXPECT_EQ(use(), -1) << name;
+      EXPECT_EQ(errno, ENOENT) << name;
+    }
+  }
+}
+
 TEST_P(OldNames, OfADirectoryAreLookedUpAgain) {
   ASSERT_OK(WriteWhole(b_->File("other"), "other"));
   const auto in = [this](std::string_view name) { return b_->File("d/" + std::string(name)); };

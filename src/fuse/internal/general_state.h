@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <stop_token>
+#include <string_view>
 
 #include "base/mutex.h"
 #include "base/thread_pool.h"
@@ -66,6 +67,9 @@ class GeneralFs::State {
   // nothing of that: its own name may stand for another directory by now.
   bool LostDirectory(volume::Ino ino, const std::optional<volume::Attr>& attr) const;
   bool LostDirectory(Call& call, volume::Ino ino);
+  // The same for a name that was looked for there and not found, until the thread asks again: then
+  // it came by a descriptor or by its working directory, and the name is not there.
+  bool RefusesLost(Call& call, volume::Ino ino, std::string_view name);
   // For operations that make something, where nothing but the directory can be missing.
   Status WhyNotMade(volume::Ino directory, Status status) const;
 
