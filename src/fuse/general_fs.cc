@@ -124,7 +124,8 @@ Status State::WhyRefused(Call& call, Status status) {
 }
 
 bool State::LostDirectory(volume::Ino ino, const std::optional<volume::Attr>& attr) const {
-  if (volume::IsTrash(ino) || trashed.Knows(ino)) return false;
+  // The root of the mount has no name that could stand for another one.
+  if (ino == options.root || volume::IsTrash(ino) || trashed.Knows(ino)) return false;
   return !attr || LostItsName(ino, *attr);
 }
 

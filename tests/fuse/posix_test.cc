@@ -243,6 +243,12 @@ TEST_P(PosixTest, MapsFilesForReadingAndWriting) {
   EXPECT_EQ(seen->substr(100'000, 6), "mapped") << "as another client sees it";
 }
 
+TEST_P(PosixTest, WithoutATrashThereIsNone) {
+  struct stat status = {};
+  EXPECT_EQ(::stat(shared_[GetParam()].mount->File(".trash").c_str(), &status), -1);
+  EXPECT_EQ(errno, ENOENT);
+}
+
 TEST_P(PosixTest, HardLinksShareTheFile) {
   ASSERT_OK(WriteWhole(File("a"), "one"));
   ASSERT_EQ(::link(File("a").c_str(), File("b").c_str()), 0);
