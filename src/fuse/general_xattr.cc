@@ -19,7 +19,9 @@ bool NeverStored(std::string_view name) {
 void ReplyNoAttribute(State& state, Call& call) {
   auto attr = state.vfs.meta().GetAttr(call.ctx(), call.ino());
   if (!attr) return call.Error(attr.error());
-  call.Error(ENODATA);
+  // Without a name it is here only for those who have it open.
+  const bool gone = attr->nlink == 0 && !state.vfs.IsOpen(call.ino());
+  call.Error(gone ? ESTALE : ENODATA);
 }
 
 void OnGetXattr(fuse_req_t request, fuse_ino_t ino, const char* name, std::size_t size) {
@@ -59,7 +61,8 @@ void OnSetXattr(fuse_req_t request, fuse_ino_t ino, const char* name, const char
   auto set = state.vfs.meta().SetXattr(call.ctx(), call.ino(), name, {value, size}, mode);
   if (!set && IsNotFound(set.error()) && mode == volume::XattrMode::kReplace)
     return ReplyNoAttribute(state, call);
-  call.Reply(set);
+  if (!set) return call.Error(state.WhyRefused(call, std::move(set).error()));
+  call.Ok();
 }
 
 void OnRemoveXattr(fuse_req_t request, fuse_ino_t ino, const char* name) {
@@ -69,7 +72,8 @@ void OnRemoveXattr(fuse_req_t request, fuse_ino_t ino, const char* name) {
   if (!state.options.xattr) return call.Error(ENOSYS);
   auto removed = state.vfs.meta().RemoveXattr(call.ctx(), call.ino(), name);
   if (!removed && IsNotFound(removed.error())) return ReplyNoAttribute(state, call);
-  call.Reply(removed);
+  if (!removed) return call.Error(state.WhyRefused(call, std::move(removed).error()));
+  call.Ok();
 }
 
 }  // namespace

@@ -294,6 +294,15 @@ TEST_P(PosixTest, ExtendedAttributes) {
   ASSERT_EQ(::removexattr(path.c_str(), "user.color"), 0);
   EXPECT_EQ(::getxattr(path.c_str(), "user.color", value, sizeof value), -1);
   EXPECT_EQ(errno, ENODATA);
+
+  // Of an open file that has no name any more.
+  const UniqueFd open(::open(path.c_str(), O_RDONLY));
+  ASSERT_EQ(::unlink(path.c_str()), 0);
+  EXPECT_EQ(::fsetxattr(open.get(), "user.color", "red", 3, 0), 0) << errno;
+  EXPECT_EQ(::fgetxattr(open.get(), "user.color", value, sizeof value), 3);
+  EXPECT_EQ(::fremovexattr(open.get(), "user.color"), 0) << errno;
+  EXPECT_EQ(::fgetxattr(open.get(), "user.color", value, sizeof value), -1);
+  EXPECT_EQ(errno, ENODATA);
 }
 
 // Runs `body` as another user; its exit code.
@@ -433,6 +442,8 @@ TEST(Trash, TakesTheNameOfAnOpenFileAndNothingElse) {
   EXPECT_EQ(::fallocate(open.get(), 0, 0, 60'000), 0) << errno;
   EXPECT_EQ(::fchmod(open.get(), 0600), 0) << errno;
   EXPECT_EQ(::futimens(open.get(), nullptr), 0) << errno;
+  EXPECT_EQ(::fsetxattr(open.get(), "user.a", "1", 1, 0), 0) << errno;
+  EXPECT_EQ(::fremovexattr(open.get(), "user.a"), 0) << errno;
   const UniqueFd again(::open(fmt::format("/proc/self/fd/{}", open.get()).c_str(), O_RDWR));
   EXPECT_TRUE(again.valid()) << errno;
   EXPECT_EQ(::pwrite(again.get(), "x", 1, 0), 1);
@@ -582,6 +593,31 @@ TEST_P(OldNames, AreLookedUpAgainByAllWhoOpenThemAtOnce) {
   }
 }
 
+TEST_P(OldNames, DoNotGetExtendedAttributes) {
+  const std::string there = a_->File("f"), here = b_->File("f");
+  char value[16] = {};
+  for (const bool held_there : {false, true}) {
+    ASSERT_OK(WriteWhole(there, "old"));
+    const UniqueFd held(held_there ? ::open(there.c_str(), O_RDONLY) : -1);
+    ReplaceFile("old", "newer", /*opens=*/false);
+    ASSERT_EQ(::setxattr(here.c_str(), "user.a", "1", 1, 0), 0) << errno;
+    EXPECT_EQ(::getxattr(there.c_str(), "user.a", value, sizeof value), 1);
+
+    const UniqueFd held_again(held_there ? ::open(there.c_str(), O_RDONLY) : -1);
+    ReplaceFile("old", "newer", /*opens=*/false);
+    ASSERT_EQ(::setxattr(there.c_str(), "user.a", "1", 1, 0), 0);
+    EXPECT_EQ(::setxattr(here.c_str(), "user.a", "22", 2, XATTR_REPLACE), 0) << errno;
+    EXPECT_EQ(::getxattr(there.c_str(), "user.a", value, sizeof value), 2);
+
+    const UniqueFd held_at_last(held_there ? ::open(there.c_str(), O_RDONLY) : -1);
+    ReplaceFile("old", "newer", /*opens=*/false);
+    ASSERT_EQ(::setxattr(there.c_str(), "user.a", "1", 1, 0), 0);
+    EXPECT_EQ(::removexattr(here.c_str(), "user.a"), 0) << errno;
+    EXPECT_EQ(::getxattr(there.c_str(), "user.a", value, sizeof value), -1);
+    EXPECT_EQ(errno, ENODATA);
+  }
+}
+
 TEST_P(OldNames, InADirectoryThatIsGoneLeadNowhere) {
   ASSERT_EQ(::mkdir(a_->File("d").c_str(), 0755), 0);
   ASSERT_OK(WriteWhole(a_->File("d/x"), "x"));
@@ -658,6 +694,8 @@ TEST_P(OldNames, WhatIsInTheTrashIsReadThere) {
         EXPECT_EQ(::truncate(path.c_str(), 0), -1);
         EXPECT_EQ(errno, EPERM);
         EXPECT_EQ(::chmod(path.c_str(), 0777), -1);
+        EXPECT_EQ(errno, EPERM);
+        EXPECT_EQ(::setxattr(path.c_str(), "user.a", "1", 1, 0), -1);
         EXPECT_EQ(errno, EPERM);
       } else if (name.ends_with("-gone")) {
         ++directories;

@@ -25,6 +25,13 @@ Result<std::vector<std::string>> EngineMetaStore::ListXattr(const Context& ctx, 
   return engine_->ListXattr(ctx, ino);
 }
 
+// As for other attributes: what others have removed or thrown away is not changed any more.
+Result<void> EngineMetaStore::CheckXattr(Ino ino, const std::optional<Attr>& attr) {
+  if (!attr || IsNameless(ino, *attr)) return NoInode(ino);
+  if (IsThrownAway(ino, *attr)) return Fail(Code::kPermission, "the file is in the trash");
+  return {};
+}
+
 Result<void> EngineMetaStore::SetXattr(const Context& ctx, Ino ino, std::string_view name,
                                        std::string_view value, XattrMode mode) {
   if (name.empty() || name.size() > kMaxName || name.find('\0') != std::string_view::npos) {
@@ -40,7 +47,7 @@ Result<void> EngineMetaStore::SetXattr(const Context& ctx, Ino ino, std::string_
     std::optional<Attr> attr;
     std::optional<std::string> present;
     RETURN_IF_ERROR(txn.Read(ReadSet().Attr(ino, &attr).Xattr(ino, name, &present)));
-    if (!attr) return NoInode(ino);
+    RETURN_IF_ERROR(CheckXattr(ino, attr));
     if (present && mode == XattrMode::kCreate) {
       return Fail(Code::kAlreadyExists, "inode {} has an attribute '{}'", ToInt(ino), name);
     }
@@ -54,8 +61,10 @@ Result<void> EngineMetaStore::SetXattr(const Context& ctx, Ino ino, std::string_
 
 Result<void> EngineMetaStore::RemoveXattr(const Context& ctx, Ino ino, std::string_view name) {
   return Run(ctx, [&](MetaTxn& txn, Changes&) -> Result<void> {
+    std::optional<Attr> attr;
     std::optional<std::string> present;
-    RETURN_IF_ERROR(txn.Read(ReadSet().Xattr(ino, name, &present)));
+    RETURN_IF_ERROR(txn.Read(ReadSet().Attr(ino, &attr).Xattr(ino, name, &present)));
+    RETURN_IF_ERROR(CheckXattr(ino, attr));
     if (!present) return Fail(Code::kNotFound, "inode {} has no attribute '{}'", ToInt(ino), name);
     txn.DeleteXattr(ino, name);
     return {};

@@ -218,6 +218,8 @@ class EngineMetaStore final : public MetaStore {
   bool IsThrownAway(Ino ino, const Attr& attr);
   // Whether the file has lost its last name and is there only because other clients have it open.
   bool IsNameless(Ino ino, const Attr& attr);
+  // Whether its extended attributes may be changed.
+  Result<void> CheckXattr(Ino ino, const std::optional<Attr>& attr);
   // Counts a handle and reads the attributes.
   Result<Attr> NoteOpen(const Context& ctx, Ino ino);
   // The same for a file that was just made.

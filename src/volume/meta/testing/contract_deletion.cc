@@ -129,6 +129,11 @@ TEST_P(MetaStoreContract, AnOpenFileOutlivesItsLastName) {
   EXPECT_CODE(other->SetAttr(ctx_, root_, file, {.mode = 0640}), Code::kNotFound)
       << "nobody there can have come to it but by the name that it had";
   EXPECT_CODE(other->SetAttr(ctx_, root_, file, {.length = 1}), Code::kNotFound);
+  EXPECT_OK(store_->SetXattr(ctx_, file, "user.a", "1", XattrMode::kAny));
+  EXPECT_CODE(other->SetXattr(ctx_, file, "user.a", "2", XattrMode::kAny), Code::kNotFound);
+  EXPECT_CODE(other->RemoveXattr(ctx_, file, "user.a"), Code::kNotFound);
+  EXPECT_EQ(*store_->GetXattr(ctx_, file, "user.a"), "1");
+  EXPECT_OK(store_->RemoveXattr(ctx_, file, "user.a"));
   const auto id = store_->NewSliceId(ctx_);
   EXPECT_OK(store_->WriteSlice(ctx_, file, 0, Whole(*id, 9000), {}));
   ASSERT_OK(store_->Close(ctx_, file));
@@ -249,6 +254,7 @@ TEST_P(MetaStoreContract, TrashKeepsWhatIsRemoved) {
   const Ino dir = MakeDir(kRootIno, "d");
   const Ino file = MakeFile(dir, "f", 5000);
   const Ino over = MakeFile(dir, "g", 6000);
+  ASSERT_OK(store_->SetXattr(ctx_, file, "user.a", "1", XattrMode::kAny));
   ASSERT_OK(store_->Unlink(ctx_, root_, dir, "f"));
   MakeFile(dir, "h", 1);
   ASSERT_OK(store_->Rename(ctx_, root_, dir, "h", dir, "g", RenameMode::kReplace));
@@ -270,6 +276,9 @@ TEST_P(MetaStoreContract, TrashKeepsWhatIsRemoved) {
   EXPECT_OK(store_->Lookup(ctx_, root_, hour->ino, name(kRootIno, dir, "d")));
   EXPECT_EQ(store_->GetAttr(ctx_, file)->parent, hour->ino);
   EXPECT_CODE(store_->SetAttr(ctx_, root_, file, {.mode = 0777}), Code::kPermission);
+  EXPECT_CODE(store_->SetXattr(ctx_, file, "user.a", "2", XattrMode::kAny), Code::kPermission);
+  EXPECT_CODE(store_->RemoveXattr(ctx_, file, "user.a"), Code::kPermission);
+  EXPECT_EQ(*store_->GetXattr(ctx_, file, "user.a"), "1");
   EXPECT_CODE(store_->Mkdir(ctx_, root_, hour->ino, "x", 0755), Code::kNotFound);
   EXPECT_CODE(store_->Mkdir(ctx_, root_, dir, "x", 0755), Code::kNotFound);
 
