@@ -37,9 +37,13 @@ bool TooLarge(off_t offset, std::uint64_t size) {
 
 void ReplyOpened(State& state, Call& call, const volume::OpenedFile& opened, fuse_file_info file) {
   file.fh = static_cast<std::uint64_t>(opened.handle);
-  file.keep_cache = state.versions.Unchanged(opened.entry.ino, opened.entry.attr) ? 1 : 0;
-  if (state.forget_attributes && state.told.Doubts(opened.entry.ino, opened.entry.attr.length))
-    state.forget_attributes(opened.entry.ino);
+  const auto& [ino, attr] = opened.entry;
+  file.keep_cache = state.versions.Unchanged(ino, attr, state.vfs.losses()) ? 1 : 0;
+  if (state.forget_attributes && state.told.Doubts(ino, attr.length)) {
+    state.forget_attributes(ino);
+    // What is appended would get into the kernel's pages where it takes the end to be.
+    if ((file.flags & O_APPEND) != 0 && !state.options.writeback_cache) file.direct_io = 1;
+  }
   // Nothing to flush when a file that was only read is closed.
   file.noflush = (file.flags & O_ACCMODE) == O_RDONLY ? 1 : 0;
   call.ReplyOpen(file);
@@ -125,6 +129,7 @@ void Write(State& state, Call& call, const fuse_file_info& file, std::uint64_t o
   auto written = append ? state.vfs.Append(ctx, HandleOf(file), AsBytes(data))
                         : state.vfs.Write(ctx, HandleOf(file), offset, AsBytes(data));
   if (!written) return call.Error(written.error());
+  state.told.Wrote(call.ino(), offset + data.size());
   state.stats.AddBytesWritten(data.size());
   call.ReplyWritten(data.size());
 }

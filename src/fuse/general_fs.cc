@@ -31,6 +31,10 @@ void OnInit(void* userdata, fuse_conn_info* connection) {
   };
   want(FUSE_CAP_WRITEBACK_CACHE, state.options.writeback_cache);
   want(FUSE_CAP_DONT_MASK, state.options.umask.has_value());
+  // The kernel sees what is written through it. It would ask for the times before every read, and
+  // drop all it has of a file whenever they tell of a write. What others have written is for those
+  // who open the file, and that is settled there.
+  want(FUSE_CAP_AUTO_INVAL_DATA, false);
   // The kernel clears set-user-id bits on write with a SETATTR of its own.
   want(FUSE_CAP_HANDLE_KILLPRIV, false);
   // Splicing costs more than it saves, and moves pages out of the cache they come from.
@@ -60,8 +64,9 @@ fuse_lowlevel_ops MakeOperations() {
 
 }  // namespace
 
-bool KnownVersions::Unchanged(volume::Ino ino, const volume::Attr& attr) {
-  const Version now{.mtime = attr.mtime, .ctime = attr.ctime, .length = attr.length};
+bool KnownVersions::Unchanged(volume::Ino ino, const volume::Attr& attr, std::uint64_t losses) {
+  const Version now{
+      .mtime = attr.mtime, .ctime = attr.ctime, .length = attr.length, .losses = losses};
   MutexLock lock(mutex_);
   if (versions_.size() >= kMax) versions_.clear();
   const auto [at, fresh] = versions_.try_emplace(ino, now);

@@ -528,6 +528,23 @@ TEST_F(HungStore, ASecondInterruptEndsAlsoWhoBeganWithItIgnored) {
   ::umount2(path.c_str(), MNT_DETACH);
 }
 
+// The kernel has taken it over when it was written.
+TEST_F(HungStore, WhatWasLostIsNotReadAnyMore) {
+  auto mount = TestMount::Make(*volume_, {"--io-timeout", "3s"});
+  ASSERT_OK(mount);
+  ASSERT_EQ(WrongFiles(**mount), 0);
+  UniqueFd file(::open((*mount)->File("f1").c_str(), O_RDWR));
+  ASSERT_OK(minio_->Command("pause minio"));
+  EXPECT_EQ(::pwrite(file.get(), "lost", 4, 100), 4);
+  EXPECT_EQ(::close(file.Release()), -1);
+  EXPECT_EQ(errno, EIO);
+  // The end of the last handle tries once more.
+  EXPECT_TRUE(WaitFor(
+      [&] { return (*mount)->Log().find("closing a file failed") != std::string::npos; }, 60s));
+  ASSERT_OK(minio_->Command("resume minio"));
+  EXPECT_TRUE(WaitFor([&] { return WrongFiles(**mount) == 0; }));
+}
+
 TEST_F(HungStore, ReadersCanBeKilledAndTheMountTakenAway) {
   for (const char* mode : {"--read-only", "--no-bgjob"}) {
     SCOPED_TRACE(mode);

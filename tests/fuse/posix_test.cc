@@ -243,6 +243,37 @@ TEST_P(PosixTest, MapsFilesForReadingAndWriting) {
   EXPECT_EQ(seen->substr(100'000, 6), "mapped") << "as another client sees it";
 }
 
+TEST_P(PosixTest, ReadingWhatTheKernelHoldsStoresNothing) {
+  constexpr std::size_t kPage = 4096, kPages = 16;
+  constexpr int kRounds = 200;
+  std::string content = Pattern(kPages * kPage, 6);
+  const UniqueFd file(::open(File("f").c_str(), O_RDWR | O_CREAT, 0644));
+  ASSERT_OK(WriteAll(file.get(), content));
+  ASSERT_EQ(::fsync(file.get()), 0);
+  const auto stored = [] {
+    return shared_[GetParam()].mount->Metric("paddleop_object_request_seconds_count{op=\"put\"}");
+  };
+  const double before = stored();
+  ASSERT_GT(before, 0);
+  std::string page(kPage, '\0');
+  struct stat status = {};
+  for (std::size_t i = 0; i < kRounds; ++i) {
+    constexpr std::size_t kAt = kPage + 100;  // all in one slice, for who stores it after a while
+    content[kAt] = static_cast<char>(i);
+    ASSERT_EQ(::pwrite(file.get(), &content[kAt], 1, kAt), 1);
+    const std::size_t from = i * 5 % kPages * kPage;
+    ASSERT_EQ(::pread(file.get(), page.data(), kPage, static_cast<off_t>(from)),
+              static_cast<ssize_t>(kPage));
+    ASSERT_TRUE(page == content.substr(from, kPage)) << i;
+    if (i % 10 == 0) {
+      ASSERT_EQ(::fstat(file.get(), &status), 0);
+    }
+  }
+  // What was left for some seconds is stored in the background.
+  EXPECT_LT(stored() - before, kRounds / 2);
+  EXPECT_TRUE(Content(File("f")) == content);
+}
+
 TEST_P(PosixTest, WithoutATrashThereIsNone) {
   struct stat status = {};
   EXPECT_EQ(::stat(shared_[GetParam()].mount->File(".trash").c_str(), &status), -1);
@@ -591,6 +622,24 @@ TEST_P(OldNames, AreLookedUpAgainByAllWhoOpenThemAtOnce) {
     });
     ASSERT_EQ(wrong, 0) << round;
   }
+}
+
+// The kernel takes the file to be as short as before: it is not to hold the bytes there.
+TEST_P(OldNames, AnAppendIsReadBackWhereItIs) {
+  struct stat status = {};
+  ASSERT_OK(WriteWhole(a_->File("f"), "short"));
+  ASSERT_EQ(::stat(b_->File("f").c_str(), &status), 0);
+  const std::string first = Pattern(100'000, 1), second = Pattern(8'192, 2);
+  ASSERT_OK(WriteWhole(a_->File("f"), first));
+  const UniqueFd file(::open(b_->File("f").c_str(), O_RDWR | O_APPEND));
+  ASSERT_EQ(::write(file.get(), second.data(), second.size()), 8'192);
+  std::string page(4'096, '\0');
+  for (const off_t at : {0, 4'096}) {
+    ASSERT_EQ(::pread(file.get(), page.data(), page.size(), at), 4'096);
+    EXPECT_TRUE(page == first.substr(static_cast<std::size_t>(at), 4'096)) << at;
+  }
+  EXPECT_TRUE(Content(b_->File("f")) == first + second);
+  EXPECT_TRUE(Content(a_->File("f")) == first + second);
 }
 
 TEST_P(OldNames, DoNotGetExtendedAttributes) {

@@ -21,14 +21,16 @@ namespace paddleop::fuse {
 // file again keeps its pages. Bounded; thread-safe.
 class KnownVersions {
  public:
-  // True if the file is as it was at the last call for it.
-  bool Unchanged(volume::Ino ino, const volume::Attr& attr);
+  // True if the file is as it was at the last call for it. `losses` is Vfs::losses(): the kernel
+  // still holds what was written and then lost.
+  bool Unchanged(volume::Ino ino, const volume::Attr& attr, std::uint64_t losses);
 
  private:
   struct Version {
     volume::Timestamp mtime;
     volume::Timestamp ctime;  // programs may set the other one back
     std::uint64_t length = 0;
+    std::uint64_t losses = 0;
     bool operator==(const Version&) const = default;
   };
   static constexpr std::size_t kMax = 200'000;

@@ -41,8 +41,8 @@ class Vfs::State {
 
   // For a handle on the file; to be forgotten if there will be none.
   std::shared_ptr<FileState> Retain(Ino ino) {
-    return files_.Retain(ino,
-                         [&] { return std::make_shared<FileState>(meta_, blocks_, log_, ino); });
+    return files_.Retain(
+        ino, [&] { return std::make_shared<FileState>(meta_, blocks_, log_, losses_, ino); });
   }
 
   // What could not be stored until now is lost with the last handle, and whoever opens the file
@@ -151,6 +151,7 @@ class Vfs::State {
   const Logger& log_;
   const VfsOptions options_;
   ReadAheadShares shares_;
+  std::atomic<std::uint64_t> losses_{0};
   OpenFiles files_;
   BackgroundFlusher flusher_;
 };
@@ -191,6 +192,8 @@ Result<Entry> Vfs::Lookup(const Context& ctx, const Caller& caller, Ino parent,
 bool Vfs::IsOpen(Ino ino) const { return state_->files_.FindFile(ino) != nullptr; }
 
 bool Vfs::HasHandle(Ino ino) const { return state_->files_.HasHandle(ino); }
+
+std::uint64_t Vfs::losses() const { return state_->losses_; }
 
 bool Vfs::OpenForWriting() const {
   return std::ranges::any_of(state_->files_.Handles(),

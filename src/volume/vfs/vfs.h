@@ -75,6 +75,9 @@ class Vfs {
   bool IsOpen(Ino ino) const;
   // True while somebody has a handle on the file.
   bool HasHandle(Ino ino) const;
+  // How many writes, in slices, could not be stored and are lost. Who keeps what was written for
+  // later must not believe it any more when they become more.
+  std::uint64_t losses() const;
   // True while any handle for writing is open.
   bool OpenForWriting() const;
   // A change of length first commits what was written before it. The answer has the length and the

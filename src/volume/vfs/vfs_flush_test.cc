@@ -56,6 +56,7 @@ TEST_F(VfsTest, ALostWriteIsReportedToItsWritersWhoeverNoticesItFirst) {
   const auto late = vfs().Open(kCtx, {}, writer.entry.ino, {.read = false, .write = true});
   ASSERT_OK(late);
   EXPECT_OK(vfs().Release(kCtx, late->handle)) << "what others lost before";
+  EXPECT_EQ(vfs().losses(), std::size(others));
   for (const Handle handle : {writer.handle, second->handle, reader->handle})
     EXPECT_OK(vfs().Release(kCtx, handle));
 }
@@ -289,7 +290,9 @@ TEST_F(VfsTest, WhatIsLostWithTheLastHandleDoesNotComeBack) {
   ASSERT_OK(vfs().Write(kCtx, file.handle, 0, AsBytes("a long line")));
   EXPECT_CODE(vfs().Release(kCtx, file.handle), Code::kUnavailable);
   EXPECT_EQ(vfs().GetAttr(kCtx, file.entry.ino)->length, 11u) << "another handle keeps it";
+  EXPECT_EQ(vfs().losses(), 0u);
   EXPECT_CODE(vfs().Release(kCtx, second->handle), Code::kUnavailable);
+  EXPECT_EQ(vfs().losses(), 1u);
   EXPECT_EQ(vfs().GetAttr(kCtx, file.entry.ino)->length, 0u);
   uploads_->RefusePuts({});
   const auto again = vfs().Open(kCtx, {}, file.entry.ino, {.read = true, .write = true});

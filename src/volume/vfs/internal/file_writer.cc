@@ -40,8 +40,14 @@ struct FileWriter::Pending {
 };
 
 FileWriter::FileWriter(MetaStore& meta, BlockStore& blocks, SliceViews& views, const Logger& log,
-                       Ino ino, std::uint64_t length)
-    : meta_(meta), blocks_(blocks), views_(views), log_(log), ino_(ino), length_(length) {}
+                       std::atomic<std::uint64_t>& all_losses, Ino ino, std::uint64_t length)
+    : meta_(meta),
+      blocks_(blocks),
+      views_(views),
+      log_(log),
+      all_losses_(all_losses),
+      ino_(ino),
+      length_(length) {}
 
 FileWriter::Question FileWriter::Ask() {
   MutexLock lock(mutex_);
@@ -326,6 +332,7 @@ Result<void> FileWriter::Store(const Context& ctx, const Slices& todo, Wait wait
     std::erase(pending_, pending);
     if (stored) continue;
     ++losses_;
+    ++all_losses_;
     last_loss_ = stored.error();
     if (first) first = std::move(stored);
   }
@@ -335,6 +342,7 @@ Result<void> FileWriter::Store(const Context& ctx, const Slices& todo, Wait wait
 void FileWriter::Abandon() {
   MutexLock lock(mutex_);
   abandoned_ = true;
+  all_losses_ += pending_.size();
   pending_.clear();
 }
 

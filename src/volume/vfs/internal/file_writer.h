@@ -29,9 +29,9 @@ namespace paddleop::volume {
 class FileWriter {
  public:
   // All outlive this object. The views are dropped with every commit, before the slice ceases to
-  // be pending: a reader sees it here or there.
-  FileWriter(MetaStore& meta, BlockStore& blocks, SliceViews& views, const Logger& log, Ino ino,
-             std::uint64_t length);
+  // be pending: a reader sees it here or there. `all_losses` counts those of all files.
+  FileWriter(MetaStore& meta, BlockStore& blocks, SliceViews& views, const Logger& log,
+             std::atomic<std::uint64_t>& all_losses, Ino ino, std::uint64_t length);
 
   Result<void> Write(const Context& ctx, std::uint64_t offset, std::span<const std::byte> data);
   // At the end of the file as it is when it is this write's turn.
@@ -137,6 +137,7 @@ class FileWriter {
   BlockStore& blocks_;
   SliceViews& views_;
   const Logger& log_;
+  std::atomic<std::uint64_t>& all_losses_;
   const Ino ino_;
   std::atomic<std::uint64_t> length_;
 

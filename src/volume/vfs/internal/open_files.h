@@ -18,8 +18,9 @@ namespace paddleop::volume {
 // What the handles of one file share.
 struct FileState {
   // Of a file that nobody has asked the volume about yet.
-  FileState(MetaStore& meta, BlockStore& blocks, const Logger& log, Ino number)
-      : ino(number), writer(meta, blocks, views, log, number, 0) {}
+  FileState(MetaStore& meta, BlockStore& blocks, const Logger& log,
+            std::atomic<std::uint64_t>& losses, Ino number)
+      : ino(number), writer(meta, blocks, views, log, losses, number, 0) {}
 
   const Ino ino;
   SliceViews views;
