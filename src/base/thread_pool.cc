@@ -15,11 +15,16 @@ void SetThreadName(const std::string& name) {
 ThreadPool::ThreadPool(Options options) : options_(std::move(options)) {
   CHECK(options_.threads > 0 && options_.queue_limit > 0, "pool {}", options_.name);
   threads_.reserve(options_.threads);
-  for (std::size_t i = 0; i < options_.threads; ++i) {
-    threads_.emplace_back([this] {
-      SetThreadName(options_.name);
-      Run();
-    });
+  try {
+    for (std::size_t i = 0; i < options_.threads; ++i) {
+      threads_.emplace_back([this] {
+        SetThreadName(options_.name);
+        Run();
+      });
+    }
+  } catch (...) {
+    Stop();  // no destructor will tell those that have begun that they end
+    throw;
   }
 }
 

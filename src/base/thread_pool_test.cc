@@ -4,8 +4,10 @@
 
 #include <atomic>
 #include <latch>
+#include <system_error>
 
 #include "base/testing/matchers.h"
+#include "base/testing/refused_threads.h"
 
 namespace paddleop {
 namespace {
@@ -46,6 +48,11 @@ TEST(ThreadPool, RefusesAfterStop) {
   pool.Stop();
   EXPECT_CODE(pool.Submit(Context::Background(), [] {}), Code::kUnavailable);
   EXPECT_FALSE(pool.TrySubmit([] {}));
+}
+
+TEST(ThreadPool, WithoutAllItsThreadsThereIsNone) {
+  const testing::RefusedThreads refused(2);
+  EXPECT_THROW(ThreadPool({.name = "t", .threads = 3}), std::system_error);
 }
 
 }  // namespace

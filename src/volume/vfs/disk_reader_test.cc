@@ -8,7 +8,9 @@
 #include <filesystem>
 #include <future>
 #include <random>
+#include <system_error>
 
+#include "base/testing/refused_threads.h"
 #include "volume/cache/metrics.h"
 #include "volume/cache/testing/cache_fixture.h"
 #include "volume/cache/testing/held_access.h"
@@ -19,6 +21,7 @@ namespace paddleop::volume {
 namespace {
 
 using namespace std::chrono_literals;
+using ::paddleop::testing::RefusedThreads;
 using testing::DiskCacheTest;
 using testing::HeldAccess;
 using testing::kUuid;
@@ -209,6 +212,32 @@ TEST_F(DiskReaderThreads, ADirectoryThatHangsLeavesTheOthersTheirShare) {
   for (int round = 0; round < 2; ++round) {
     for (const std::uint64_t i : in_b) EXPECT_TRUE(IsRight(Block(i)));
   }
+}
+
+TEST_P(DiskReaderTest, WithTooFewThreadsTheAnswerIsNothingUntilThereAreMore) {
+  OpenReader(1);
+  {
+    const RefusedThreads refused(3);
+    for (int i = 0; i < 3; ++i) EXPECT_EQ(ReadPart(Block(1), 0, 10), kNothing);
+  }
+  EXPECT_TRUE(IsRight(Block(1)));
+}
+
+TEST_F(DiskReaderThreads, TakersThatCannotBeStartedAreDoneWithout) {
+  cache_ = Open();
+  ASSERT_TRUE(Put(*cache_, Block(1)));
+  {
+    const RefusedThreads refused(1, 1);
+    reader_.emplace(*cache_, metrics_, DiskReaderOptions{.takers = 3});
+  }
+  for (int i = 0; i < 10; ++i) EXPECT_TRUE(IsRight(Block(1)));
+}
+
+TEST_F(DiskReaderThreads, WhoCannotBeMadeForLackOfThreadsLeavesNone) {
+  cache_ = Open();
+  const RefusedThreads refused(2);
+  EXPECT_THROW(reader_.emplace(*cache_, metrics_, DiskReaderOptions{.takers = 2}),
+               std::system_error);
 }
 
 // Everybody's turn comes, also that of who needs much.

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <system_error>
 #include <utility>
 
 #include "volume/cache/metrics.h"
@@ -58,10 +59,15 @@ DiskReader::DiskReader(DiskCache& disk, MetricsRegistry& metrics, const DiskRead
   const std::size_t cores = std::thread::hardware_concurrency();
   const std::size_t fitting = std::clamp<std::size_t>(cores / 2, 1, 4);
   if (options.kernel_reads) OpenTakers(options.takers > 0 ? options.takers : fitting);
-  patience_ = std::jthread([this] {
-    SetThreadName("data-patience");
-    SendAwayTheLate();
-  });
+  try {
+    patience_ = std::jthread([this] {
+      SetThreadName("data-patience");
+      SendAwayTheLate();
+    });
+  } catch (const std::system_error&) {  // no thread can be started now
+    Stop();                             // or the takers would be waited for, for ever
+    throw;
+  }
 }
 
 void DiskReader::OpenTakers(std::size_t count) {
@@ -69,10 +75,14 @@ void DiskReader::OpenTakers(std::size_t count) {
     auto reads = KernelReads::Open(kMostReads);
     if (!reads) return;
     KernelReads& own = *reads;
-    takers_.push_back({.reads = std::move(reads), .thread = std::jthread([this, &own] {
-                                                    SetThreadName("data-read");
-                                                    TakeEnded(own);
-                                                  })});
+    try {
+      takers_.push_back({.reads = std::move(reads), .thread = std::jthread([this, &own] {
+                                                      SetThreadName("data-read");
+                                                      TakeEnded(own);
+                                                    })});
+    } catch (const std::system_error&) {
+      return;  // those that there are do it, or the pool
+    }
   }
 }
 
