@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <sys/fanotify.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -38,6 +39,13 @@ class HeldAccess {
   bool WaitForOne(std::chrono::milliseconds limit = std::chrono::seconds(20)) {
     pollfd ready{.fd = fd_.get(), .events = POLLIN, .revents = 0};
     return ::poll(&ready, 1, static_cast<int>(limit.count())) == 1;
+  }
+
+  // How many wait now.
+  std::size_t Waiting() {
+    int bytes = 0;
+    EXPECT_EQ(::ioctl(fd_.get(), FIONREAD, &bytes), 0) << std::strerror(errno);
+    return static_cast<std::size_t>(bytes) / sizeof(fanotify_event_metadata);
   }
 
   void LetOneGo() {

@@ -39,9 +39,10 @@ struct DiskReader::Request {
   bool waits = true;
   std::list<RequestPtr>::iterator place = {};  // as long as it waits
   std::optional<ReadBuffers::Lease> memory = {};
-  bool late = false;  // nobody waits, but its memory is being read into
+  bool late = false;    // nobody waits, but its memory is being read into
+  bool parked = false;  // it waits for a thread of a pool: nobody works on it
 
-  // Of whoever works on it.
+  // Of whoever works on it; while it is parked, under mutex_.
   std::shared_ptr<BlockFile> file = {};
   const void* directory = nullptr;  // the file's
   BlockFile::Span span = {};
@@ -91,15 +92,19 @@ DiskReader::~DiskReader() { Stop(); }
 void DiskReader::Stop() {
   std::list<RequestPtr> waiting;
   std::deque<RequestPtr> queue;
+  std::vector<DiskThreads*> pools = {&pool_};
   {
     MutexLock lock(mutex_);
     stopped_ = true;
+    for (const auto& [directory, share] : shares_) {
+      if (share.threads) pools.push_back(share.threads.get());
+    }
     waiting = waiting_;
     queue.swap(queue_);
     changed_.notify_all();
   }
   for (const RequestPtr& request : waiting) Answer(*request, std::nullopt);
-  pool_.Stop();
+  for (DiskThreads* pool : pools) pool->Stop();
   {
     MutexLock lock(mutex_);
     changed_.wait(lock, [this]() REQUIRES(mutex_) { return reading_ == 0; });
@@ -133,15 +138,43 @@ void DiskReader::Read(const BlockId& block, std::uint32_t offset, std::uint32_t 
   HandToPool(request, &DiskReader::OpenAndRead);
 }
 
-void DiskReader::HandToPool(const RequestPtr& request,
-                            void (DiskReader::*task)(const RequestPtr&)) {
-  if (pool_.TrySubmit([this, request, task] { (this->*task)(request); })) return;
+void DiskReader::HandToPool(const RequestPtr& request, PoolTask task) {
+  DiskThreads* pool = &pool_;
+  bool wanted = false;
+  {
+    MutexLock lock(mutex_);
+    wanted = request->waits && !stopped_;
+    request->parked = wanted;
+    if (wanted && request->file) {
+      auto& threads = shares_[request->directory].threads;
+      if (!threads) {
+        threads = std::make_unique<DiskThreads>(DiskThreads::Options{
+            .name = "data-disk-read", .threads = options_.threads, .patience = options_.patience});
+      }
+      pool = threads.get();
+    }
+  }
+  if (wanted && pool->TrySubmit([this, request, task] { TakeUp(request, task); })) return;
+  {
+    MutexLock lock(mutex_);
+    request->parked = false;
+  }
   Answer(*request, std::nullopt);
   Leave(*request);
 }
 
+void DiskReader::TakeUp(const RequestPtr& request, PoolTask task) {
+  bool waits = false;
+  {
+    MutexLock lock(mutex_);
+    request->parked = false;
+    waits = request->waits;
+  }
+  if (!waits) return Leave(*request);
+  (this->*task)(request);
+}
+
 void DiskReader::OpenAndRead(const RequestPtr& request) {
-  if (!Waits(*request)) return;
   if ((request->file = disk_.Find(request->block))) {
     request->span = request->file->ToRead(request->offset, request->size);
     if (request->span.size <= kMostBytes && request->file->Prepare(request->span))
@@ -276,16 +309,20 @@ void DiskReader::Finish(const RequestPtr& request, std::int64_t result) {
   if (!good && Waits(*request)) HandToPool(request, &DiskReader::ReadAnyhow);
 }
 
+void DiskReader::ReturnMemory(Request& request) {
+  Share& share = shares_[request.directory];
+  share.pieces -= ReadBuffers::PiecesFor(request.memory->bytes().size());
+  request.memory.reset();
+  if (request.late) --late_, --share.late;
+  if (--reading_ == 0 && stopped_) changed_.notify_all();
+}
+
 void DiskReader::Leave(Request& request) {
   const std::shared_ptr<BlockFile> closed = std::exchange(request.file, nullptr);
   {
     MutexLock lock(mutex_);
     if (!request.memory) return;
-    Share& share = shares_[request.directory];
-    share.pieces -= ReadBuffers::PiecesFor(request.memory->bytes().size());
-    request.memory.reset();
-    if (request.late) --late_, --share.late;
-    if (--reading_ == 0 && stopped_) changed_.notify_all();
+    ReturnMemory(request);
   }
   LaunchQueued();
 }
@@ -349,12 +386,20 @@ void DiskReader::SendAwayTheLate() {
     }
     const auto limit = Steady::now() - options_.patience;
     std::vector<RequestPtr> late;
+    std::vector<std::shared_ptr<BlockFile>> closed;
     while (!waiting_.empty() && waiting_.front()->since <= limit) {
       RequestPtr request = std::move(waiting_.front());
       waiting_.pop_front();
       request->waits = false;
-      request->late = request->memory.has_value();
-      if (request->late) ++late_, ++shares_[request->directory].late;
+      if (request->parked) {
+        // What keeps its thread may be another's disk: its own is not to be blamed for that, nor
+        // to do without the memory.
+        closed.push_back(std::move(request->file));
+        if (request->memory) ReturnMemory(*request);
+      } else if (request->memory) {
+        request->late = true;
+        ++late_, ++shares_[request->directory].late;
+      }
       late.push_back(std::move(request));
     }
     if (late.empty()) continue;
@@ -368,6 +413,7 @@ void DiskReader::SendAwayTheLate() {
     for (const RequestPtr& request : late) std::exchange(request->done, {})(std::nullopt);
     late.clear();
     still.clear();
+    closed.clear();
     LaunchQueued();  // what was behind them
     lock.lock();
   }

@@ -23,7 +23,9 @@
 namespace paddleop::volume {
 
 struct DiskReaderOptions {
-  std::size_t threads = 8;  // for what has to wait for the disk: opening files, ranges of blocks
+  // For what has to wait for a disk: so many open files and read ranges of blocks, and so many for
+  // each directory read of its open files.
+  std::size_t threads = 8;
   // Who has waited so long for a disk gets no answer from it.
   std::chrono::milliseconds patience{5'000};
   std::size_t takers = 0;  // of what the kernel has read; 0: one for two processors, at most 4
@@ -31,9 +33,10 @@ struct DiskReaderOptions {
 };
 
 // Reads parts of blocks from a disk cache for callers who must not wait. Of files that are open the
-// kernel reads, and a thread takes what it has read; a pool opens the others. As much is read at a
-// time as there is memory for, of one directory never with all of it. A disk that hangs keeps what
-// was handed to it: memory and threads. When there are none left for it, the answer is nothing.
+// kernel reads, and a thread takes what it has read; what it cannot read without waiting is read by
+// threads of the file's directory. A pool opens the others. As much is read at a time as there is
+// memory for, of one directory never with all of it. A disk that hangs keeps what was handed to it:
+// memory and threads. When there are none left for it, the answer is nothing.
 //
 // Thread-safe.
 class DiskReader {
@@ -60,10 +63,11 @@ class DiskReader {
   struct Request;
   using RequestPtr = std::shared_ptr<Request>;
 
-  // What one directory has of the memory.
+  // What one directory has of the memory, and the threads that wait for its disk and no other.
   struct Share {
     std::size_t pieces = 0;
-    std::size_t late = 0;  // reads
+    std::size_t late = 0;                  // reads
+    std::unique_ptr<DiskThreads> threads;  // once they were needed
   };
   // A completion queue of the kernel and the thread that takes from it.
   struct Taker {
@@ -85,12 +89,16 @@ class DiskReader {
   bool TakeMemory(Request& request) REQUIRES(mutex_);
   // True if memory for the request will come back, as far as anybody can tell.
   bool MemoryComes(const Request& request) REQUIRES(mutex_);
+  void ReturnMemory(Request& request) REQUIRES(mutex_);
   // Gives the request's memory to those who wait for it.
   void Leave(Request& request);
   void LaunchQueued();
 
-  void HandToPool(const RequestPtr& request, void (DiskReader::*task)(const RequestPtr&));
-  // The pool's: these may wait.
+  using PoolTask = void (DiskReader::*)(const RequestPtr&);
+  // To the threads of the file's directory, if the request has one.
+  void HandToPool(const RequestPtr& request, PoolTask task);
+  void TakeUp(const RequestPtr& request, PoolTask task);
+  // The pools': these may wait.
   void OpenAndRead(const RequestPtr& request);
   void LaunchHere(const RequestPtr& request) { Launch(request, /*may_wait=*/true); }
   void ReadHere(const RequestPtr& request);
