@@ -266,6 +266,51 @@ TEST_P(DiskReaderTest, ADirectoryThatOpensNothingKeepsNobodyFromTheFilesOfAnothe
   for (auto& answer : answers) answer.wait();
 }
 
+TEST_F(DiskReaderThreads, WhoWaitsForTheShareOfOneDirectoryKeepsNobodyFromAnother) {
+  OpenTwo({.threads = kShare, .patience = 3s});
+  ASSERT_TRUE(IsRight(in_b_[0]));
+  std::vector<std::future<std::string>> answers;
+  HeldAccess held;
+  HoldReads(held, PathIn("a", in_a_[0]), in_a_[0]);
+  for (std::size_t i = 0; i < kShare; ++i) answers.push_back(Begin(in_a_[0], 0, 1));
+  // Those that come later wait for memory when these are given up.
+  while (answers.front().wait_for(50ms) != std::future_status::ready)
+    answers.push_back(Begin(in_a_[0], 0, 1));
+  EXPECT_TRUE(IsRight(in_b_[0]));
+  for (auto& answer : answers) EXPECT_EQ(answer.get(), kNothing);
+}
+
+TEST_F(DiskReaderThreads, WhatOnlyLateReadsCouldGiveBackIsNotWaitedFor) {
+  OpenTwo({.threads = ReadBuffers::kPieces, .patience = 4s});
+  const BlockId a = in_a_[0], b = in_b_[0], large = in_b_[1];
+  ASSERT_TRUE(IsRight(large));
+  HeldAccess held_a, held_b;
+  HoldReads(held_a, PathIn("a", a), a);
+  HoldReads(held_b, PathIn("b", b), b);
+  // Every other piece of the memory is of a read that hangs.
+  std::vector<std::future<std::string>> hanging, others;
+  for (std::size_t i = 0; i < ReadBuffers::kPieces / 2; ++i) {
+    hanging.push_back(Begin(a, 0, 1));
+    others.push_back(Begin(b, 0, 1));
+  }
+  ASSERT_TRUE(Soon([&] { return held_a.Waiting() == hanging.size(); }));
+  for (auto& other : others) {
+    while (other.wait_for(0s) != std::future_status::ready) {
+      if (held_b.WaitForOne(20ms)) held_b.LetOneGo();
+    }
+  }
+  for (auto& read : hanging) EXPECT_EQ(read.get(), kNothing);
+  auto last = Begin(b, 0, 1);
+  ASSERT_TRUE(held_b.WaitForOne());
+  const double given_up = Value(kReadsGivenUp);
+  auto waiting = Begin(large, 0, kBlock);
+  EXPECT_EQ(waiting.wait_for(0s), std::future_status::timeout) << "there may be room beside it";
+  held_b.LetOneGo();
+  EXPECT_EQ(last.get(), Content(b).substr(0, 1));
+  EXPECT_EQ(waiting.get(), kNothing);
+  EXPECT_EQ(Value(kReadsGivenUp), given_up) << "it waited for nothing";
+}
+
 TEST_P(DiskReaderTest, WithTooFewThreadsTheAnswerIsNothingUntilThereAreMore) {
   OpenReader(1);
   {

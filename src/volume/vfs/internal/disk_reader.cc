@@ -186,31 +186,35 @@ void DiskReader::OpenAndRead(const RequestPtr& request) {
 
 void DiskReader::BeginRead(const RequestPtr& request, bool may_wait) {
   request->directory = request->file->directory();
-  bool begins = false, queued = false, calm = false;
+  bool begins = false;
+  Turns turns;
   {
     MutexLock lock(mutex_);
     const bool wanted = request->waits && !stopped_;
     begins = wanted && queue_.empty() && TakeMemory(*request);
-    queued = wanted && !begins && MemoryComes(*request);
-    if (queued) queue_.push_back(request);
-    calm = IsCalm();
+    if (wanted && !begins) {
+      queue_.push_back(request);
+      turns = TakeTurns();
+      // What late reads have of its directory's share may never come back.
+      const bool queued = !queue_.empty() && queue_.back() == request;
+      if (queued && shares_[request->directory].late > 0) {
+        queue_.pop_back();
+        turns.refused.push_back(request);
+      }
+    } else if (!wanted) {
+      turns.refused.push_back(request);
+    } else {
+      turns.calm = IsCalm();
+    }
   }
-  if (begins && (may_wait || calm)) return Launch(request, may_wait);
-  if (begins) return HandToPool(request, &DiskReader::LaunchHere);
-  if (queued) return LaunchQueued();
-  request->file = nullptr;
-  Answer(*request, std::nullopt);
+  if (!begins) return Launch(turns);
+  if (may_wait || turns.calm) return Launch(request, may_wait);
+  HandToPool(request, &DiskReader::LaunchHere);
 }
 
 bool DiskReader::IsCalm() {
   return late_ == 0 && reading_ <= kCalmReads &&
          (waiting_.empty() || Steady::now() - waiting_.front()->since < kCalmAge);
-}
-
-bool DiskReader::MemoryComes(const Request& request) {
-  const auto share = shares_.find(request.directory);
-  if (share == shares_.end()) return late_ == 0;
-  return share->second.late == 0 && (late_ == 0 || share->second.pieces > 0);
 }
 
 // A direct read takes whole pages; at the block's end it goes on into the checksums.
@@ -319,36 +323,44 @@ void DiskReader::ReturnMemory(Request& request) {
 
 void DiskReader::Leave(Request& request) {
   const std::shared_ptr<BlockFile> closed = std::exchange(request.file, nullptr);
+  Turns turns;
   {
     MutexLock lock(mutex_);
     if (!request.memory) return;
     ReturnMemory(request);
+    turns = TakeTurns();
   }
-  LaunchQueued();
+  Launch(turns);
 }
 
-void DiskReader::LaunchQueued() {
-  std::vector<RequestPtr> next;
-  bool calm = false;
-  {
-    MutexLock lock(mutex_);
-    std::vector<const void*> full;  // directories; theirs wait, in order
-    for (auto it = queue_.begin(); it != queue_.end();) {
-      const bool waits = std::ranges::find(full, (*it)->directory) != full.end();
-      if (waits || !HasShare(**it)) {
-        if (!waits) full.push_back((*it)->directory);
-        ++it;
-      } else if (TakeMemory(**it)) {
-        next.push_back(std::move(*it));
-        it = queue_.erase(it);
-      } else {
-        break;
-      }
+DiskReader::Turns DiskReader::TakeTurns() {
+  Turns turns;
+  if (queue_.empty()) return turns;
+  std::vector<const void*> full;  // directories; theirs wait, in order
+  for (auto it = queue_.begin(); it != queue_.end();) {
+    const bool waits = std::ranges::find(full, (*it)->directory) != full.end();
+    if (waits || !HasShare(**it)) {
+      if (!waits) full.push_back((*it)->directory);
+      ++it;
+      continue;
     }
-    calm = IsCalm();
+    const bool begins = TakeMemory(**it);
+    // With others under way there will be more, and nobody goes past who needs much.
+    if (!begins && reading_ > late_) break;
+    (begins ? turns.begun : turns.refused).push_back(std::move(*it));
+    it = queue_.erase(it);
   }
-  for (const RequestPtr& request : next) {
-    if (calm) {
+  turns.calm = IsCalm();
+  return turns;
+}
+
+void DiskReader::Launch(const Turns& turns) {
+  for (const RequestPtr& request : turns.refused) {
+    request->file = nullptr;
+    Answer(*request, std::nullopt);
+  }
+  for (const RequestPtr& request : turns.begun) {
+    if (turns.calm) {
       Launch(request, /*may_wait=*/false);
     } else {
       HandToPool(request, &DiskReader::LaunchHere);
@@ -408,13 +420,14 @@ void DiskReader::SendAwayTheLate() {
       if (request->waits) still.push_back(std::move(request));
     }
     queue_.swap(still);
+    const Turns turns = TakeTurns();  // of those behind them
     lock.unlock();
     given_up_.Increment(static_cast<double>(late.size()));
     for (const RequestPtr& request : late) std::exchange(request->done, {})(std::nullopt);
     late.clear();
     still.clear();
     closed.clear();
-    LaunchQueued();  // what was behind them
+    Launch(turns);
     lock.lock();
   }
 }

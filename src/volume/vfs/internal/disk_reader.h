@@ -87,12 +87,17 @@ class DiskReader {
   // True if its directory has not got too much already.
   bool HasShare(const Request& request) REQUIRES(mutex_);
   bool TakeMemory(Request& request) REQUIRES(mutex_);
-  // True if memory for the request will come back, as far as anybody can tell.
-  bool MemoryComes(const Request& request) REQUIRES(mutex_);
+  // Who waited for memory, and has it now or will not get it.
+  struct Turns {
+    std::vector<RequestPtr> begun;
+    std::vector<RequestPtr> refused;
+    bool calm = false;
+  };
+  Turns TakeTurns() REQUIRES(mutex_);
+  void Launch(const Turns& turns);
   void ReturnMemory(Request& request) REQUIRES(mutex_);
   // Gives the request's memory to those who wait for it.
   void Leave(Request& request);
-  void LaunchQueued();
 
   using PoolTask = void (DiskReader::*)(const RequestPtr&);
   // To the threads of the file's directory, if the request has one.
