@@ -101,10 +101,7 @@ class Directories final : public DiskCache {
       Hit(out.size());
       return true;
     }
-    metrics_.misses.Increment();
-    metrics_.miss_bytes.Increment(static_cast<double>(out.size()));
-    ++traffic_.misses;
-    traffic_.miss_bytes += out.size();
+    CountMiss(out.size());
     return false;
   }
 
@@ -169,6 +166,13 @@ class Directories final : public DiskCache {
   void CountHit(std::uint64_t bytes) override {
     ++traffic_.hits;
     traffic_.hit_bytes += bytes;
+  }
+
+  void CountMiss(std::uint64_t bytes) override {
+    metrics_.misses.Increment();
+    metrics_.miss_bytes.Increment(static_cast<double>(bytes));
+    ++traffic_.misses;
+    traffic_.miss_bytes += bytes;
   }
 
   Result<void> Store(const Context& ctx, const BlockId& block, std::span<const std::byte> plain,

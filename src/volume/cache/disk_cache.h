@@ -150,6 +150,8 @@ class DiskCache : public CacheStore {
   virtual std::uint64_t RangeBytes(const BlockId& block) = 0;
   // For readers of Find's files and tiers before this one: their hits belong into the shared ratio.
   virtual void CountHit(std::uint64_t bytes) = 0;
+  // For who did not wait for the answer whether the cache has the bytes.
+  virtual void CountMiss(std::uint64_t bytes) = 0;
 
   // -- Keeping --
 

@@ -193,6 +193,9 @@ TEST_P(DiskReaderTest, ADiskThatDoesNotOpenFilesIsNotWaitedForForEver) {
   EXPECT_EQ(next.wait_for(0s), std::future_status::ready);
   EXPECT_EQ(next.get(), kNothing);
   EXPECT_EQ(Value(kReadsGivenUp), given_up);
+  EXPECT_EQ(Value(cache_metrics::kMisses), given_up + 1) << "the store is asked for all of them";
+  EXPECT_EQ(Value(cache_metrics::kMissBytes), 10 * (given_up + 1));
+  EXPECT_EQ(cache_->Traffic().misses, static_cast<std::uint64_t>(given_up) + 1);
   for (int i = 0; i < 3; ++i) {
     ASSERT_TRUE(held.WaitForOne());
     held.LetOneGo();
@@ -215,10 +218,12 @@ TEST_F(DiskReaderThreads, MemoryThatADiskDoesNotGiveBackIsNotWaitedFor) {
     ASSERT_TRUE(Soon([&] { return held.Waiting() == kShare; }));
     for (auto& answer : answers) EXPECT_EQ(answer.get(), kNothing);
     EXPECT_GE(Value(kReadsGivenUp), 1);
+    EXPECT_EQ(Value(cache_metrics::kMisses), ReadBuffers::kPieces);
     // Nothing that is the directory's comes back.
     auto next = Begin(Block(2), 0, 10);
     EXPECT_EQ(next.wait_for(0s), std::future_status::ready);
     EXPECT_EQ(next.get(), kNothing);
+    EXPECT_EQ(Value(cache_metrics::kMisses), ReadBuffers::kPieces + 1);
   }
   EXPECT_TRUE(Soon([&] { return ReadPart(Block(2), 0, 10) != kNothing; }));
 }
@@ -315,7 +320,10 @@ TEST_P(DiskReaderTest, WithTooFewThreadsTheAnswerIsNothingUntilThereAreMore) {
   OpenReader(1);
   {
     const RefusedThreads refused(3);
-    for (int i = 0; i < 3; ++i) EXPECT_EQ(ReadPart(Block(1), 0, 10), kNothing);
+    for (int i = 1; i <= 3; ++i) {
+      EXPECT_EQ(ReadPart(Block(1), 0, 10), kNothing);
+      EXPECT_EQ(Value(cache_metrics::kMisses), i);
+    }
   }
   EXPECT_TRUE(IsRight(Block(1)));
 }

@@ -39,8 +39,9 @@ struct DiskReader::Request {
   bool waits = true;
   std::list<RequestPtr>::iterator place = {};  // as long as it waits
   std::optional<ReadBuffers::Lease> memory = {};
-  bool late = false;    // nobody waits, but its memory is being read into
-  bool parked = false;  // it waits for a thread of a pool: nobody works on it
+  bool late = false;     // nobody waits, but its memory is being read into
+  bool parked = false;   // it waits for a thread of a pool: nobody works on it
+  bool counted = false;  // the cache counts whether it has the bytes
 
   // Of whoever works on it; while it is parked, under mutex_.
   std::shared_ptr<BlockFile> file = {};
@@ -159,7 +160,7 @@ void DiskReader::HandToPool(const RequestPtr& request, PoolTask task) {
     MutexLock lock(mutex_);
     request->parked = false;
   }
-  Answer(*request, std::nullopt);
+  Refuse(*request);
   Leave(*request);
 }
 
@@ -270,7 +271,11 @@ void DiskReader::ReadHere(const RequestPtr& request) {
 
 // Ranges of the block, or what is left to try, and to say, when its file could not be read.
 void DiskReader::ReadAnyhow(const RequestPtr& request) {
-  if (!Waits(*request)) return;
+  {
+    MutexLock lock(mutex_);
+    if (!request->waits) return;
+    request->counted = true;
+  }
   std::vector<std::byte> bytes(request->size);
   if (disk_.Read(Context::Background(), request->block, request->offset, bytes)) {
     Answer(*request, bytes);
@@ -357,7 +362,7 @@ DiskReader::Turns DiskReader::TakeTurns() {
 void DiskReader::Launch(const Turns& turns) {
   for (const RequestPtr& request : turns.refused) {
     request->file = nullptr;
-    Answer(*request, std::nullopt);
+    Refuse(*request);
   }
   for (const RequestPtr& request : turns.begun) {
     if (turns.calm) {
@@ -373,17 +378,33 @@ bool DiskReader::Waits(const Request& request) {
   return request.waits;
 }
 
-bool DiskReader::Answer(Request& request, std::optional<std::span<const std::byte>> bytes) {
+DiskReader::Done DiskReader::TakeDone(Request& request) {
+  if (!request.waits) return nullptr;
+  request.waits = false;
+  waiting_.erase(request.place);
+  return std::move(request.done);
+}
+
+void DiskReader::Answer(Request& request, std::optional<std::span<const std::byte>> bytes) {
   Done done;
   {
     MutexLock lock(mutex_);
-    if (!request.waits) return false;
-    request.waits = false;
-    waiting_.erase(request.place);
-    done = std::move(request.done);
+    done = TakeDone(request);
   }
-  done(bytes);
-  return true;
+  if (done) done(bytes);
+}
+
+void DiskReader::Refuse(Request& request) {
+  Done done;
+  bool missed = false;
+  {
+    MutexLock lock(mutex_);
+    done = TakeDone(request);
+    missed = !stopped_;
+  }
+  if (!done) return;
+  if (missed) disk_.CountMiss(request.size);
+  done(std::nullopt);
 }
 
 void DiskReader::SendAwayTheLate() {
@@ -397,7 +418,7 @@ void DiskReader::SendAwayTheLate() {
       changed_.wait_for(lock, interval, [this]() REQUIRES(mutex_) { return stopped_; });
     }
     const auto limit = Steady::now() - options_.patience;
-    std::vector<RequestPtr> late;
+    std::vector<RequestPtr> late, missed;
     std::vector<std::shared_ptr<BlockFile>> closed;
     while (!waiting_.empty() && waiting_.front()->since <= limit) {
       RequestPtr request = std::move(waiting_.front());
@@ -412,6 +433,7 @@ void DiskReader::SendAwayTheLate() {
         request->late = true;
         ++late_, ++shares_[request->directory].late;
       }
+      if (!request->counted) missed.push_back(request);
       late.push_back(std::move(request));
     }
     if (late.empty()) continue;
@@ -423,8 +445,10 @@ void DiskReader::SendAwayTheLate() {
     const Turns turns = TakeTurns();  // of those behind them
     lock.unlock();
     given_up_.Increment(static_cast<double>(late.size()));
+    for (const RequestPtr& request : missed) disk_.CountMiss(request->size);
     for (const RequestPtr& request : late) std::exchange(request->done, {})(std::nullopt);
     late.clear();
+    missed.clear();
     still.clear();
     closed.clear();
     Launch(turns);

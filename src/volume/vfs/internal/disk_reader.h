@@ -111,8 +111,10 @@ class DiskReader {
 
   void TakeEnded(KernelReads& reads);
   void Finish(const RequestPtr& request, std::int64_t result);
-  // False if it was answered before.
-  bool Answer(Request& request, std::optional<std::span<const std::byte>> bytes);
+  // These do nothing if it was answered before.
+  void Answer(Request& request, std::optional<std::span<const std::byte>> bytes);
+  void Refuse(Request& request);
+  Done TakeDone(Request& request) REQUIRES(mutex_);
   bool Waits(const Request& request);
   void SendAwayTheLate();
 
