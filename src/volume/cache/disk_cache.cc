@@ -347,9 +347,13 @@ class Directories final : public DiskCache {
   }
 
   std::shared_ptr<OpenBlock> OpenWhole(const BlockId& block) {
+    // One that does not answer stays open for later; others may have the block, too.
     if (auto file = open_.Find(block)) {
-      if (file->good()) return file->answers() ? file : nullptr;
-      open_.Erase(block);
+      if (!file->good()) {
+        open_.Erase(block);
+      } else if (file->answers()) {
+        return file;
+      }
     }
     for (CacheDir* dir : InOrder(block)) {
       if (!dir->answers()) continue;
@@ -364,7 +368,7 @@ class Directories final : public DiskCache {
   std::vector<std::shared_ptr<Part>> PartsOf(const BlockId& block) {
     std::vector<std::shared_ptr<Part>> parts;
     auto known = parts_.Find(block);
-    if (known && !known->dir->answers()) return parts;
+    if (known && !known->dir->answers()) known = nullptr;
     // One that was evicted may have been made anew, with other ranges.
     if (known && (!known->dir->usable() || known->file->Unlinked())) {
       parts_.Erase(block);

@@ -21,6 +21,7 @@ using ::testing::Contains;
 using testing::DiskCacheTest;
 using ::testing::HasSubstr;
 using testing::HeldAccess;
+using testing::kUuid;
 using Steady = std::chrono::steady_clock;
 
 class DiskCacheWait : public DiskCacheTest {
@@ -233,6 +234,32 @@ TEST_F(DiskCacheWait, ADiskThatHesitatesIsPassedOver) {
   EXPECT_TRUE(InTime([&] { return cache->FindOpen(Block(2)) != nullptr; }));
   EXPECT_TRUE(Holds(*cache, Block(2)));
   EXPECT_EQ(cache->Status()[0].problem, "");
+}
+
+TEST_F(DiskCacheWait, WhatAnotherDirectoryHasTooIsReadThere) {
+  options_.answer_limit = 300ms;
+  options_.directories = {{.path = dir_->File("a"), .free_space_ratio = 0},
+                          {.path = dir_->File("b"), .free_space_ratio = 0, .level = 1}};
+  auto cache = Open();
+  for (std::uint64_t i = 1; i <= 2; ++i) ASSERT_TRUE(Put(*cache, Block(i)));
+  ASSERT_OK(cache->StoreRange(ctx_, Block(3), 0, AsBytes(Content(Block(3)).substr(0, 8192)), ""));
+  const std::string range = Content(Block(3)).substr(4096, 100);
+  EXPECT_TRUE(Holds(*cache, Block(2)));
+  EXPECT_EQ(Read(*cache, Block(3), 4096, 100), range);
+  std::filesystem::copy(
+      dir_->File("a/") + kUuid, dir_->File("b/") + kUuid,
+      std::filesystem::copy_options::recursive | std::filesystem::copy_options::skip_existing);
+  auto file = cache->Find(Block(1));
+  ASSERT_NE(file, nullptr);
+  ASSERT_TRUE(InTime([&] { return cache->FindOpen(Block(2)) == nullptr; }));
+  EXPECT_TRUE(Holds(*cache, Block(2)));
+  EXPECT_NE(cache->Find(Block(2)), nullptr);
+  EXPECT_EQ(Read(*cache, Block(3), 4096, 100), range);
+  EXPECT_TRUE(cache->ContainsRange(Block(3), 0, 8192));
+  file.reset();
+  EXPECT_TRUE(InTime([&] { return cache->FindOpen(Block(2)) != nullptr; }));
+  EXPECT_TRUE(Holds(*cache, Block(2)));
+  EXPECT_EQ(Read(*cache, Block(3), 4096, 100), range);
 }
 
 TEST_F(DiskCacheWait, WritesAndReadersOfTheirOwnAreWatchedAndOneDiskStopsNoOther) {
