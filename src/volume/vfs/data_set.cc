@@ -23,6 +23,9 @@ struct Piece {
   std::uint32_t size = 0;
 };
 
+// The hint of who reads what the view does not have: nothing follows it.
+constexpr std::uint64_t kNoNode = Tree::kNone;
+
 // A read of several pieces: filled from any thread, answered by the last.
 struct Gather {
   Gather(std::size_t size, std::size_t count, DataSet::ReadDone then)
@@ -123,30 +126,36 @@ class DataSet::State {
   template <class Fn>
   void ForEachPiece(const Tree& tree, Tree::NodeIndex node, std::uint64_t offset,
                     std::uint64_t size, Fn&& fn) const {
-    const std::uint32_t block_size = blocks_.options().layout.block_size;
     ForEachChunk(offset, size, [&](std::uint32_t index, std::uint32_t pos, std::uint32_t len) {
-      for (const Slice& slice : BuildChunkView(tree.Slices(node, index), pos + len)) {
-        const std::uint64_t begin = std::max(slice.pos, pos);
-        const std::uint64_t end = std::uint64_t{slice.pos} + slice.len;
-        if (end <= begin) continue;
-        if (slice.id == 0) {
-          fn(Piece{.block = {}, .offset = 0, .size = static_cast<std::uint32_t>(end - begin)});
-          continue;
-        }
-        std::uint64_t at = slice.off + (begin - slice.pos);
-        for (std::uint64_t left = end - begin; left > 0;) {
-          const auto inside = static_cast<std::uint32_t>(at % block_size);
-          const auto count =
-              static_cast<std::uint32_t>(std::min<std::uint64_t>(block_size - inside, left));
-          fn(Piece{.block = blocks_.BlockOf({slice.id, slice.size},
-                                            static_cast<std::uint32_t>(at / block_size)),
-                   .offset = inside,
-                   .size = count});
-          at += count;
-          left -= count;
-        }
-      }
+      ForEachPieceOf(BuildChunkView(tree.Slices(node, index), pos + len), pos, fn);
     });
+  }
+
+  // The same from `pos` on to the end of what is seen of a chunk.
+  template <class Fn>
+  void ForEachPieceOf(std::span<const Slice> seen, std::uint32_t pos, Fn&& fn) const {
+    const std::uint32_t block_size = blocks_.options().layout.block_size;
+    for (const Slice& slice : seen) {
+      const std::uint64_t begin = std::max(slice.pos, pos);
+      const std::uint64_t end = std::uint64_t{slice.pos} + slice.len;
+      if (end <= begin) continue;
+      if (slice.id == 0) {
+        fn(Piece{.block = {}, .offset = 0, .size = static_cast<std::uint32_t>(end - begin)});
+        continue;
+      }
+      std::uint64_t at = slice.off + (begin - slice.pos);
+      for (std::uint64_t left = end - begin; left > 0;) {
+        const auto inside = static_cast<std::uint32_t>(at % block_size);
+        const auto count =
+            static_cast<std::uint32_t>(std::min<std::uint64_t>(block_size - inside, left));
+        fn(Piece{.block = blocks_.BlockOf({slice.id, slice.size},
+                                          static_cast<std::uint32_t>(at / block_size)),
+                 .offset = inside,
+                 .size = count});
+        at += count;
+        left -= count;
+      }
+    }
   }
 
   void Read(Ino ino, std::uint64_t offset, std::size_t size, ReadDone done) {
@@ -158,33 +167,40 @@ class DataSet::State {
     const std::uint64_t length = tree->length(node);
     if (offset >= length || size == 0) return done(std::span<const std::byte>());
     const std::uint64_t count = std::min<std::uint64_t>(size, length - offset);
-    ReadPieces(tree, node, ino, offset, count, std::move(done));
+    ReadFrom(tree, node, ino, offset, count, std::move(done));
     // Afterwards: what is read now is not to be pushed out of memory by what comes next.
     if (length > blocks_.options().layout.block_size)
       ReadAhead(*tree, node, ino, offset, offset + count, length);
   }
 
-  void ReadPieces(const View& tree, Tree::NodeIndex node, Ino ino, std::uint64_t offset,
-                  std::uint64_t count, ReadDone done) {
+  void ReadFrom(const View& tree, Tree::NodeIndex node, Ino ino, std::uint64_t offset,
+                std::uint64_t count, ReadDone done) {
     std::vector<Piece> pieces;
     ForEachPiece(*tree, node, offset, count, [&](const Piece& p) { pieces.push_back(p); });
     // Holding the view until the answer is out lets a refresh know when nobody sees it any more.
-    auto answer = [this, tree, ino, offset, count,
-                   done = std::move(done)](Result<std::span<const std::byte>> bytes) mutable {
-      if (bytes || bytes.error().code() != Code::kNotFound) return done(std::move(bytes));
-      ReadAgain(ino, offset, count, std::move(done));
-    };
+    ReadPieces(pieces, node, count,
+               [this, tree, ino, offset, count,
+                done = std::move(done)](Result<std::span<const std::byte>> bytes) mutable {
+                 if (bytes || bytes.error().code() != Code::kNotFound)
+                   return done(std::move(bytes));
+                 ReadAgain(ino, offset, count, std::move(done));
+               });
+  }
+
+  // `count` bytes in all.
+  void ReadPieces(std::span<const Piece> pieces, std::uint64_t hint, std::uint64_t count,
+                  ReadDone done) {
     if (pieces.size() == 1 && pieces[0].block.length != 0) {
       const Piece& piece = pieces[0];
-      return async_.Read(piece.block, piece.offset, piece.size, node, std::move(answer));
+      return async_.Read(piece.block, piece.offset, piece.size, hint, std::move(done));
     }
-    auto gather = std::make_shared<Gather>(count, pieces.size() + 1, std::move(answer));
+    auto gather = std::make_shared<Gather>(count, pieces.size() + 1, std::move(done));
     std::size_t at = 0;
     for (const Piece& piece : pieces) {
       if (piece.block.length == 0) {
         gather->left.fetch_sub(1);  // the buffer is zeros already
       } else {
-        async_.Read(piece.block, piece.offset, piece.size, node,
+        async_.Read(piece.block, piece.offset, piece.size, hint,
                     [gather, at, n = piece.size](Result<std::span<const std::byte>> bytes) {
                       gather->Finish(at, n, std::move(bytes));
                     });
@@ -219,38 +235,45 @@ class DataSet::State {
   // A block is gone: compaction or a writer may have replaced it. The volume knows.
   void ReadAgain(Ino ino, std::uint64_t offset, std::uint64_t count, ReadDone done) {
     async_.Run([this, ino, offset, count, done = std::move(done)]() mutable {
-      const Context ctx = async_.Bounded();
-      std::vector<std::byte> bytes(count);
-      auto read = [&]() -> Result<void> {
-        Result<void> result;
-        ForEachChunk(offset, count, [&](std::uint32_t index, std::uint32_t pos, std::uint32_t len) {
-          if (!result) return;
-          const std::uint64_t to = std::uint64_t{index} * kChunkSize + pos - offset;
-          result = ReadChunkAgain(ctx, ino, index, pos, std::span(bytes).subspan(to, len));
-        });
-        return result;
-      }();
-      if (!read && IsNotFound(read.error())) {
-        return done(Fail(Code::kExpired, "the file has changed since the data set was loaded: {}",
-                         read.error().message()));
-      }
-      if (!read) return done(std::unexpected(std::move(read).error()));
-      done(std::span<const std::byte>(bytes));
+      // Only the volume is waited for here, neither the store nor a disk.
+      const auto pieces = PiecesNow(ino, offset, count);
+      if (!pieces) return AnswerAgain(std::unexpected(pieces.error()), done);
+      ReadPieces(*pieces, kNoNode, count,
+                 [done = std::move(done)](Result<std::span<const std::byte>> bytes) mutable {
+                   AnswerAgain(std::move(bytes), done);
+                 });
     });
   }
 
-  Result<void> ReadChunkAgain(const Context& ctx, Ino ino, std::uint32_t index, std::uint32_t pos,
-                              std::span<std::byte> out) {
+  static void AnswerAgain(Result<std::span<const std::byte>> bytes, ReadDone& done) {
+    if (bytes || !IsNotFound(bytes.error())) return done(std::move(bytes));
+    done(Fail(Code::kExpired, "the file has changed since the data set was loaded: {}",
+              bytes.error().message()));
+  }
+
+  // The parts of [offset, offset + count) of a file as the volume has it now.
+  Result<std::vector<Piece>> PiecesNow(Ino ino, std::uint64_t offset, std::uint64_t count) {
+    const Context ctx = async_.Bounded();
+    std::vector<Piece> pieces;
+    Result<void> result;
+    ForEachChunk(offset, count, [&](std::uint32_t index, std::uint32_t pos, std::uint32_t len) {
+      if (result) result = AddPiecesNow(ctx, ino, index, pos, len, pieces);
+    });
+    RETURN_IF_ERROR(std::move(result));
+    return pieces;
+  }
+
+  Result<void> AddPiecesNow(const Context& ctx, Ino ino, std::uint32_t index, std::uint32_t pos,
+                            std::uint32_t len, std::vector<Piece>& pieces) {
     ASSIGN_OR_RETURN(const auto records, meta_.ReadSlices(ctx, ino, index));
-    for (const Slice& slice :
-         BuildChunkView(records, pos + static_cast<std::uint32_t>(out.size()))) {
-      const std::uint64_t begin = std::max(slice.pos, pos);
-      const std::uint64_t end = std::uint64_t{slice.pos} + slice.len;
-      if (end <= begin || slice.id == 0) continue;
-      RETURN_IF_ERROR(blocks_.ReadSlice(ctx, {slice.id, slice.size},
-                                        slice.off + static_cast<std::uint32_t>(begin - slice.pos),
-                                        out.subspan(begin - pos, end - begin)));
+    const std::vector<Slice> seen = BuildChunkView(records, pos + len);
+    for (const Slice& slice : seen) {
+      if (slice.id != 0 && std::uint64_t{slice.off} + slice.len > slice.size) {
+        return Fail(Code::kCorrupt, "slice {} has {} bytes, read of {} at {}", slice.id, slice.size,
+                    slice.len, slice.off);
+      }
     }
+    ForEachPieceOf(seen, pos, [&](const Piece& piece) { pieces.push_back(piece); });
     return {};
   }
 

@@ -91,6 +91,47 @@ TEST_F(DataSetTest, ADiskThatHangsKeepsNobodyFromTheStore) {
   EXPECT_GT(metrics_.AddCounter(kReadsGivenUp, "").Value(), 0);
 }
 
+TEST_F(DataSetTest, WhatWasRemovedIsReadPastADiskThatHangs) {
+  const std::string content = Content("gone", kBlock + kBlock / 2);
+  const Ino gone = Write("gone", content);
+  ASSERT_OK(vfs_->SetAttr(kCtx, {}, gone, {.length = content.size() + 1000}));
+  vfs_.reset();
+  OpenDisk();
+  blocks_ = std::make_unique<BlockStore>(BlockStoreOptions{.layout = {.block_size = kBlock}},
+                                         objects_, disk_.get(), log_);
+  DataSetOptions options{.fetch_threads = 1,
+                         .recent_bytes = 0,
+                         .io_timeout = 20s,
+                         .disk_patience = 1s,
+                         .prefetch = false};
+  Open(options);
+  ASSERT_OK(Read(gone, 0, content.size()));
+  set_->Stop();
+  ASSERT_EQ(disk_->Usage().blocks, 2U);
+  ASSERT_OK(meta_->Unlink(kCtx, Caller{}, kRootIno, "gone"));
+  Import(1, 1, 3'000);
+  set_.reset();
+  OpenDisk();
+  blocks_ = std::make_unique<BlockStore>(BlockStoreOptions{.layout = {.block_size = kBlock}},
+                                         objects_, disk_.get(), log_);
+  Open(options);
+  std::future<Result<std::string>> removed;
+  {
+    testing::HeldAccess held;
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(dir_.File("cache"))) {
+      if (entry.is_regular_file() && entry.path().string().contains("/raw/"))
+        held.Watch(entry.path().string(), FAN_OPEN_PERM);
+    }
+    removed = std::async(std::launch::async, [&] { return Read(gone, 0, 2 * kBlock); });
+    EXPECT_TRUE(held.WaitForOne());
+    EXPECT_OK(Read(Find("p000-000"), 0, 3'000)) << "the thread that fetches is free";
+    EXPECT_EQ(removed.wait_for(20s), std::future_status::ready) << "it waits for the disk";
+  }
+  auto read = removed.get();
+  ASSERT_OK(read);
+  EXPECT_TRUE(*read == content + std::string(1000, '\0'));
+}
+
 TEST_F(DataSetTest, BlocksOnTheDiskLeaveMemoryWhenNobodyReadsThem) {
   OpenDisk();
   Import(2, 20, 3'000);
