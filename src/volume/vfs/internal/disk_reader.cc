@@ -242,12 +242,14 @@ void DiskReader::Launch(const RequestPtr& request, bool may_wait) {
   BlockFile& file = *request->file;
   if (!takers_.empty() && !file.in_memory()) {
     KernelReads& reads = *takers_[next_taker_.fetch_add(1) % takers_.size()].reads;
+    const int fd = file.fd();
+    const std::span<std::byte> memory = request->memory->bytes();
+    const std::uint32_t offset = request->span.offset;
     {
       MutexLock lock(mutex_);  // who takes the answer looks after this
       request->self = request;
     }
-    if (reads.Begin(file.fd(), request->memory->bytes(), request->span.offset, request.get()))
-      return;
+    if (reads.Begin(fd, memory, offset, request.get())) return;
     request->self = nullptr;
   }
   if (may_wait) return ReadHere(request);
