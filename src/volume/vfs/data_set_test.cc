@@ -67,8 +67,13 @@ TEST_F(DataSetTest, ADiskThatHangsKeepsNobodyFromTheStore) {
   DataSetOptions options{.recent_bytes = 0, .prefetch = false};
   Open(options);
   for (int p = 0; p < 20; ++p) ASSERT_OK(Read(Find(fmt::format("p{:03}-000", p)), 0, 3'000));
+  // What waits to be put there when it stops is not.
+  const auto until = std::chrono::steady_clock::now() + 20s;
+  while (disk_->Usage().blocks < 20U) {
+    ASSERT_LT(std::chrono::steady_clock::now(), until);
+    std::this_thread::sleep_for(5ms);
+  }
   set_->Stop();
-  ASSERT_EQ(disk_->Usage().blocks, 20U);
   testing::HeldAccess held;
   // Nothing that is there opens any more.
   for (const auto& entry : std::filesystem::recursive_directory_iterator(dir_.File("cache"))) {
