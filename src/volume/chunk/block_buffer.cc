@@ -56,7 +56,7 @@ BlockBuffer BlockBufferPool::Take(std::size_t size) {
   std::byte* memory = nullptr;
   {
     MutexLock lock(mutex_);
-    ++uses_;
+    used_ = std::chrono::steady_clock::now();
     if (!free_.empty()) {
       memory = free_.back();
       free_.pop_back();
@@ -69,7 +69,7 @@ BlockBuffer BlockBufferPool::Take(std::size_t size) {
 void BlockBufferPool::GiveBack(std::byte* memory) {
   {
     MutexLock lock(mutex_);
-    ++uses_;
+    used_ = std::chrono::steady_clock::now();
     if (free_.size() < kMostFree) {
       free_.push_back(std::exchange(memory, nullptr));
       if (free_.size() == 1) first_free_.notify_one();
@@ -81,9 +81,11 @@ void BlockBufferPool::GiveBack(std::byte* memory) {
 void BlockBufferPool::TrimWhenAtRest(const std::stop_token& stop) {
   MutexLock lock(mutex_);
   while (first_free_.wait(lock, stop, [this]() REQUIRES(mutex_) { return !free_.empty(); })) {
-    const std::uint64_t seen = uses_;
-    first_free_.wait_for(lock, stop, rest_, [] { return false; });
-    if (uses_ != seen) continue;
+    const auto at_rest = used_ + rest_;
+    if (std::chrono::steady_clock::now() < at_rest) {
+      first_free_.wait_until(lock, stop, at_rest, [] { return false; });
+      continue;
+    }
     std::vector<std::byte*> unneeded;
     unneeded.swap(free_);
     lock.unlock();

@@ -48,7 +48,7 @@ class BlockBuffer {
 class BlockBufferPool : public std::enable_shared_from_this<BlockBufferPool> {
  public:
   explicit BlockBufferPool(std::size_t block_size,
-                           std::chrono::milliseconds rest = std::chrono::milliseconds(100));
+                           std::chrono::milliseconds rest = std::chrono::milliseconds(50));
   ~BlockBufferPool();
   BlockBufferPool(const BlockBufferPool&) = delete;
   BlockBufferPool& operator=(const BlockBufferPool&) = delete;
@@ -67,7 +67,7 @@ class BlockBufferPool : public std::enable_shared_from_this<BlockBufferPool> {
   mutable Mutex mutex_;
   CondVar first_free_;
   std::vector<std::byte*> free_ GUARDED_BY(mutex_);
-  std::uint64_t uses_ GUARDED_BY(mutex_) = 0;
+  std::chrono::steady_clock::time_point used_ GUARDED_BY(mutex_);
   std::jthread trimmer_;
 };
 

@@ -14,8 +14,9 @@ namespace {
 // After so many blocks in vain only ranges are fetched.
 constexpr int kMostInVain = 4;
 
-// So long after the last read of a block in memory, those that are on the disk, too, leave it.
-constexpr std::chrono::milliseconds kRecentIdle{250};
+// When none has been read or fetched for so long, the blocks in memory that are on the disk, too,
+// leave it.
+constexpr std::chrono::milliseconds kRecentIdle{50};
 
 // Threads that put blocks on the disk, and blocks that wait for one. Together, and with those that
 // took their places when all hung, they have no more than half of the buffers.
@@ -249,7 +250,8 @@ void AsyncBlocks::WatchTheTime() {
 
 Context::TimePoint AsyncBlocks::LetGoOfRecent(Context::TimePoint now) {
   if (std::ranges::none_of(recent_, &Recent::kept)) return Context::TimePoint::max();
-  const Context::TimePoint idle = recent_touched_ + kRecentIdle;
+  // Who waits for a block goes on with those in memory.
+  const Context::TimePoint idle = (pending_.empty() ? recent_touched_ : now) + kRecentIdle;
   if (now < idle) return idle;
   for (auto it = recent_.begin(); it != recent_.end();) {
     if (!it->kept) {
