@@ -82,10 +82,8 @@ void BlockBufferPool::TrimWhenAtRest(const std::stop_token& stop) {
   MutexLock lock(mutex_);
   while (first_free_.wait(lock, stop, [this]() REQUIRES(mutex_) { return !free_.empty(); })) {
     const auto at_rest = used_ + rest_;
-    if (std::chrono::steady_clock::now() < at_rest) {
-      first_free_.wait_until(lock, stop, at_rest, [] { return false; });
-      continue;
-    }
+    first_free_.wait_until(lock, stop, at_rest, [] { return false; });
+    if (!stop.stop_requested() && at_rest != used_ + rest_) continue;
     std::vector<std::byte*> unneeded;
     unneeded.swap(free_);
     lock.unlock();
