@@ -178,8 +178,9 @@ void DiskReader::TakeUp(const RequestPtr& request, PoolTask task) {
 void DiskReader::OpenAndRead(const RequestPtr& request) {
   if ((request->file = disk_.Find(request->block))) {
     request->span = request->file->ToRead(request->offset, request->size);
+    // This pool opens files of all directories: it does not wait for reads of one.
     if (request->span.size <= kMostBytes && request->file->Prepare(request->span))
-      return BeginRead(request, /*may_wait=*/true);
+      return BeginRead(request, /*may_wait=*/request->file->in_memory());
     request->file = nullptr;
   }
   ReadAnyhow(request);
