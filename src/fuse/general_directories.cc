@@ -18,7 +18,8 @@ void OnOpenDir(fuse_req_t request, fuse_ino_t ino, fuse_file_info* file) {
   auto attr = state.vfs.meta().GetAttr(call.ctx(), call.ino());
   if (!attr) return call.Error(attr.error());
   // It need not have come by a name: it may be somebody's working directory.
-  if (auto named = state.CheckName(call, call.ino(), *attr, /*other_ways=*/true); !named)
+  if (auto named = state.CheckName(call, call.ino(), *attr, /*other_ways=*/true, /*writes=*/false);
+      !named)
     return call.Error(named.error());
   fuse_file_info out = *file;
   out.fh = state.AddDirectory(std::make_shared<volume::DirStream>(state.vfs.meta(), call.caller(),

@@ -38,22 +38,19 @@ bool TooLarge(off_t offset, std::uint64_t size) {
 void ReplyOpened(State& state, Call& call, const volume::OpenedFile& opened, fuse_file_info file) {
   file.fh = static_cast<std::uint64_t>(opened.handle);
   const auto& [ino, attr] = opened.entry;
-  file.keep_cache = state.versions.Unchanged(ino, attr, state.vfs.losses()) ? 1 : 0;
-  if (state.forget_attributes && state.told.Doubts(ino, attr.length)) {
-    state.forget_attributes(ino);
-    // What is appended would get into the kernel's pages where it takes the end to be.
-    if ((file.flags & O_APPEND) != 0 && !state.options.writeback_cache) file.direct_io = 1;
-  }
+  file.keep_cache = state.versions.Unchanged(ino, attr, state.vfs.losses(), file.fh) ? 1 : 0;
+  if (state.forget_attributes && state.told.Doubts(ino, attr.length)) state.forget_attributes(ino);
   // Nothing to flush when a file that was only read is closed.
   file.noflush = (file.flags & O_ACCMODE) == O_RDONLY ? 1 : 0;
   call.ReplyOpen(file);
 }
 
 // A file that is open already may have been come to by a descriptor in /proc.
-volume::Vfs::AcceptFn NameChecked(State& state, const Call& call, volume::Ino ino) {
-  return [&state, &call, ino, was_open = state.vfs.HasHandle(ino)](const volume::Attr& attr) {
-    return state.CheckName(call, ino, attr, was_open);
-  };
+volume::Vfs::AcceptFn NameChecked(State& state, const Call& call, volume::Ino ino, bool writes) {
+  return
+      [&state, &call, ino, writes, was_open = state.vfs.HasHandle(ino)](const volume::Attr& attr) {
+        return state.CheckName(call, ino, attr, was_open, writes);
+      };
 }
 
 void OnOpen(fuse_req_t request, fuse_ino_t ino, fuse_file_info* file) {
@@ -63,7 +60,7 @@ void OnOpen(fuse_req_t request, fuse_ino_t ino, fuse_file_info* file) {
   state.RunIo([&state, file = *file, call = std::move(call)] {
     const auto flags = FlagsOf(state, file.flags);
     auto opened = state.vfs.Open(call->ctx(), call->caller(), call->ino(), flags,
-                                 NameChecked(state, *call, call->ino()));
+                                 NameChecked(state, *call, call->ino(), flags.write));
     if (!opened) return call->Error(state.WhyRefused(*call, std::move(opened).error()));
     ReplyOpened(state, *call, *opened, file);
   });
@@ -79,8 +76,9 @@ Result<volume::OpenedFile> OpenExisting(State& state, Call& call, const char* na
   if (entry.attr.type != volume::FileType::kFile || entry.attr.uid != caller.uid)
     return Fail(Code::kExpired, "'{}' exists", name);
   caller.check_permissions = true;
-  return state.vfs.Open(call.ctx(), caller, entry.ino, FlagsOf(state, flags),
-                        NameChecked(state, call, entry.ino));
+  const auto open_flags = FlagsOf(state, flags);
+  return state.vfs.Open(call.ctx(), caller, entry.ino, open_flags,
+                        NameChecked(state, call, entry.ino, open_flags.write));
 }
 
 void OnCreate(fuse_req_t request, fuse_ino_t parent, const char* name, mode_t mode,
@@ -129,7 +127,6 @@ void Write(State& state, Call& call, const fuse_file_info& file, std::uint64_t o
   auto written = append ? state.vfs.Append(ctx, HandleOf(file), AsBytes(data))
                         : state.vfs.Write(ctx, HandleOf(file), offset, AsBytes(data));
   if (!written) return call.Error(written.error());
-  state.told.Wrote(call.ino(), offset + data.size());
   state.stats.AddBytesWritten(data.size());
   call.ReplyWritten(data.size());
 }
@@ -169,6 +166,7 @@ void OnRelease(fuse_req_t request, fuse_ino_t ino, fuse_file_info* file) {
   auto call = std::make_unique<Call>(state.env, request, Op::kRelease, ino);
   const bool wrote = (file->flags & O_ACCMODE) != O_RDONLY;
   state.RunIo([&state, wrote, handle = HandleOf(*file), call = std::move(call)] {
+    state.versions.Closed(call->ino(), static_cast<std::uint64_t>(handle));
     auto released = state.vfs.Release(Call::LastResortContext(), handle);
     if (wrote) ++state.changes;
     // Nobody sees this answer: close(2) was answered after the flush.

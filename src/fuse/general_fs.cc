@@ -31,10 +31,6 @@ void OnInit(void* userdata, fuse_conn_info* connection) {
   };
   want(FUSE_CAP_WRITEBACK_CACHE, state.options.writeback_cache);
   want(FUSE_CAP_DONT_MASK, state.options.umask.has_value());
-  // The kernel sees what is written through it. It would ask for the times before every read, and
-  // drop all it has of a file whenever they tell of a write. What others have written is for those
-  // who open the file, and that is settled there.
-  want(FUSE_CAP_AUTO_INVAL_DATA, false);
   // The kernel clears set-user-id bits on write with a SETATTR of its own.
   want(FUSE_CAP_HANDLE_KILLPRIV, false);
   // Splicing costs more than it saves, and moves pages out of the cache they come from.
@@ -63,17 +59,6 @@ fuse_lowlevel_ops MakeOperations() {
 }
 
 }  // namespace
-
-bool KnownVersions::Unchanged(volume::Ino ino, const volume::Attr& attr, std::uint64_t losses) {
-  const Version now{
-      .mtime = attr.mtime, .ctime = attr.ctime, .length = attr.length, .losses = losses};
-  MutexLock lock(mutex_);
-  if (versions_.size() >= kMax) versions_.clear();
-  const auto [at, fresh] = versions_.try_emplace(ino, now);
-  if (fresh || at->second == now) return !fresh;
-  at->second = now;
-  return false;
-}
 
 State::State(volume::Vfs& the_vfs, OpStats& the_stats, const Logger& the_log,
              const GeneralOptions& the_options, std::function<void()> on_ready)
@@ -115,9 +100,12 @@ void State::RunInPool(std::move_only_function<void()> work) {
 }
 
 Result<void> State::CheckName(const Call& call, volume::Ino ino, const volume::Attr& attr,
-                              bool other_ways) {
+                              bool other_ways, bool writes) {
   if (!LostItsName(ino, attr) || trashed.Knows(ino)) return {};
-  if (other_ways && !refusals.Refuses(call.thread(), ino)) return {};
+  // Threads of other containers have no number: one of them that is let in for another's refusal
+  // must not write to what is thrown away.
+  const bool may_pass = other_ways && !(writes && call.thread() == 0);
+  if (may_pass && !refusals.Refuses(call.thread(), ino)) return {};
   return Fail(Code::kExpired, "inode {} has lost its name", ToInt(ino));
 }
 

@@ -35,10 +35,16 @@ void OnForget(fuse_req_t request, fuse_ino_t, std::uint64_t) {
 
 void OnForgetMulti(fuse_req_t request, std::size_t, fuse_forget_data*) { fuse_reply_none(request); }
 
-void OnGetAttr(fuse_req_t request, fuse_ino_t ino, fuse_file_info*) {
+void OnGetAttr(fuse_req_t request, fuse_ino_t ino, fuse_file_info* file) {
   State& state = State::Of(request);
   Call call(state.env, request, Op::kGetAttr, ino);
-  call.Reply(state.vfs.GetAttr(call.ctx(), call.ino()));
+  if (file == nullptr) return call.Reply(state.vfs.GetAttr(call.ctx(), call.ino()));
+  // Before a read, with its handle, the kernel asks whether it may keep its pages, which it drops
+  // when the times are others. What was written through it is there already.
+  auto found = state.vfs.GetCommittedAttr(call.ctx(), call.ino());
+  if (!found) return call.Error(found.error());
+  if (found->behind) return call.ReplyForNow(found->attr);
+  call.Reply(Result<volume::Attr>(found->attr));
 }
 
 Timestamp FromTimespec(const timespec& time) {

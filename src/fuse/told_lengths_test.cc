@@ -27,18 +27,6 @@ TEST(ToldLengths, DoubtsWhatTheKernelMayStillBelieve) {
   EXPECT_TRUE(told.Doubts(Ino{7}, 11, now)) << "which of the two came last?";
 }
 
-TEST(ToldLengths, TheKernelKnowsWhatItWroteItself) {
-  ToldLengths told(1.0);
-  const auto now = ToldLengths::Clock::now();
-  told.Wrote(Ino{7}, 10);
-  EXPECT_TRUE(told.Note(Ino{7}, 10, now, now));
-  told.Wrote(Ino{7}, 20);
-  told.Wrote(Ino{7}, 5);
-  told.Wrote(Ino{8}, 30);
-  EXPECT_FALSE(told.Doubts(Ino{7}, 20, now));
-  EXPECT_TRUE(told.Doubts(Ino{7}, 21, now)) << "others have written, too";
-}
-
 TEST(ToldLengths, WhatItForgotItDoubts) {
   ToldLengths told(1.0);
   const auto start = ToldLengths::Clock::now();

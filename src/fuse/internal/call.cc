@@ -263,6 +263,13 @@ void Call::Reply(const Result<volume::Attr>& attr) {
   fuse_reply_attr(request_, &out, AttrTimeout(ino(), *attr, start_));
 }
 
+void Call::ReplyForNow(const volume::Attr& attr) {
+  BeforeReply();
+  const struct stat out = ToStat(ino(), attr);
+  AttrTimeout(ino(), attr, start_);  // notes what is told
+  fuse_reply_attr(request_, &out, 0);
+}
+
 void Call::ReplyCreated(const volume::Entry& entry, const fuse_file_info& file) {
   BeforeReply();
   const fuse_entry_param out = EntryParam(entry);

@@ -99,7 +99,8 @@ class Call {
   void Reply(const Result<void>& result);
   void Reply(const Result<volume::Entry>& entry);
   void Reply(const Result<volume::Attr>& attr);
-  void ReplyNoEntry();  // may be remembered, if the mount says so
+  void ReplyForNow(const volume::Attr& attr);  // the next who wants to know has to ask again
+  void ReplyNoEntry();                         // may be remembered, if the mount says so
   void ReplyCreated(const volume::Entry& entry, const fuse_file_info& file);
   void ReplyOpen(const fuse_file_info& file);
   void ReplyData(std::string_view bytes);

@@ -12,32 +12,11 @@
 #include "fuse/general_fs.h"
 #include "fuse/internal/arrival_mark.h"
 #include "fuse/internal/call.h"
+#include "fuse/internal/known_versions.h"
 #include "fuse/internal/refusals.h"
 #include "volume/vfs/dir_stream.h"
 
 namespace paddleop::fuse {
-
-// Remembers which version of a file the kernel's page cache holds, so that opening an unchanged
-// file again keeps its pages. Bounded; thread-safe.
-class KnownVersions {
- public:
-  // True if the file is as it was at the last call for it. `losses` is Vfs::losses(): the kernel
-  // still holds what was written and then lost.
-  bool Unchanged(volume::Ino ino, const volume::Attr& attr, std::uint64_t losses);
-
- private:
-  struct Version {
-    volume::Timestamp mtime;
-    volume::Timestamp ctime;  // programs may set the other one back
-    std::uint64_t length = 0;
-    std::uint64_t losses = 0;
-    bool operator==(const Version&) const = default;
-  };
-  static constexpr std::size_t kMax = 200'000;
-
-  Mutex mutex_;
-  std::map<volume::Ino, Version> versions_ GUARDED_BY(mutex_);
-};
 
 class GeneralFs::State {
  public:
@@ -59,9 +38,9 @@ class GeneralFs::State {
 
   // kExpired if the kernel came to the inode by a name that it has lost, to the trash or for good.
   // `other_ways` says that it need not have been by a name; then each thread is refused only once,
-  // which makes the kernel look for the name again.
+  // which makes the kernel look for the name again. `writes`: what is written there would be lost.
   Result<void> CheckName(const Call& call, volume::Ino ino, const volume::Attr& attr,
-                         bool other_ways);
+                         bool other_ways, bool writes);
   // What to tell of a refusal: kExpired in place of kPermission where it was for the trash, and the
   // kernel does not know that the inode is there.
   Status WhyRefused(Call& call, Status status);

@@ -42,16 +42,6 @@ bool ToldLengths::Note(volume::Ino ino, std::uint64_t length, Clock::time_point 
   return true;
 }
 
-void ToldLengths::Wrote(volume::Ino ino, std::uint64_t end) {
-  if (timeout_ == Clock::duration::zero()) return;
-  const std::size_t at = Spread(ino);
-  Shard& shard = shards_[at % kShards];
-  MutexLock lock(shard.mutex);
-  if (shard.told.empty()) return;
-  Told& told = shard.told[at / kShards % kPerShard];
-  if (told.ino == ino) told.length = std::max(told.length, end);
-}
-
 bool ToldLengths::Doubts(volume::Ino ino, std::uint64_t length, Clock::time_point now) {
   if (timeout_ == Clock::duration::zero()) return false;
   const std::size_t at = Spread(ino);

@@ -29,8 +29,6 @@ class ToldLengths {
   // if it may have been overtaken: then the kernel has to ask again at once, and nothing is noted.
   bool Note(volume::Ino ino, std::uint64_t length, Clock::time_point asked,
             Clock::time_point now = Clock::now());
-  // The kernel has written up to this offset, as it takes it, and knows that the file goes so far.
-  void Wrote(volume::Ino ino, std::uint64_t end);
   // The file was opened with this length. True if the kernel may believe in another one. It is then
   // taken to be made to forget it.
   bool Doubts(volume::Ino ino, std::uint64_t length, Clock::time_point now = Clock::now());

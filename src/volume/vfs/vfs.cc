@@ -169,15 +169,24 @@ Vfs::~Vfs() {
 
 MetaStore& Vfs::meta() { return state_->meta_; }
 
+// Looked at before and after: a commit in between would otherwise hide bytes that were written long
+// ago, because the volume was asked before it and the writer after it.
 Result<Attr> Vfs::GetAttr(const Context& ctx, Ino ino) {
-  // Looked at before and after: a commit in between would otherwise hide bytes that were written
-  // long ago, because the volume was asked before it and the writer after it.
   const auto file = state_->files_.FindFile(ino);
   const State::Uncommitted before(file.get());
   ASSIGN_OR_RETURN(Attr attr, state_->meta_.GetAttr(ctx, ino));
   before.AddTo(attr);
   State::Uncommitted(file.get()).AddTo(attr);
   return attr;
+}
+
+Result<Vfs::CommittedAttr> Vfs::GetCommittedAttr(const Context& ctx, Ino ino) {
+  const auto file = state_->files_.FindFile(ino);
+  const State::Uncommitted before(file.get());
+  ASSIGN_OR_RETURN(Attr attr, state_->meta_.GetAttr(ctx, ino));
+  const State::Uncommitted after(file.get());
+  attr.length = std::max({attr.length, before.end, after.end});
+  return CommittedAttr{.attr = attr, .behind = before.time || after.time};
 }
 
 Result<Entry> Vfs::Lookup(const Context& ctx, const Caller& caller, Ino parent,
@@ -339,9 +348,10 @@ Result<std::size_t> Vfs::Read(const Context& ctx, Handle handle, std::uint64_t o
   const Context bounded = state_->Bounded(ctx);
   ASSIGN_OR_RETURN(const auto open, state_->Get(handle));
   if (!open->flags.read) return Fail(Code::kInvalid, "the file is not open for reading");
-  if (open->file->writer.Dirty()) RETURN_IF_ERROR(open->file->writer.Flush(bounded));
+  // Before the flush: what is appended during it may not be in the volume afterwards.
   ASSIGN_OR_RETURN(const std::uint64_t length,
                    state_->LengthFor(bounded, *open->file, offset + out.size()));
+  if (open->file->writer.Dirty()) RETURN_IF_ERROR(open->file->writer.Flush(bounded));
   if (offset >= length) return std::size_t{0};
   const std::size_t count = std::min<std::uint64_t>(out.size(), length - offset);
   RETURN_IF_ERROR(open->reader->Read(bounded, offset, out.first(count), length));

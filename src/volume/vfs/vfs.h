@@ -67,6 +67,12 @@ class Vfs {
 
   // With the length, and the times, of what this process has written but not yet committed.
   Result<Attr> GetAttr(const Context& ctx, Ino ino);
+  // The same, but with the times that the volume has.
+  struct CommittedAttr {
+    Attr attr;
+    bool behind = false;  // the times of what was written since are missing
+  };
+  Result<CommittedAttr> GetCommittedAttr(const Context& ctx, Ino ino);
   // `directory` as MetaStore::Lookup has it.
   Result<Entry> Lookup(const Context& ctx, const Caller& caller, Ino parent, std::string_view name,
                        std::optional<Attr>* directory = nullptr);
