@@ -23,6 +23,8 @@ VARIABLE = [
     (re.compile(r"\w{3}, \d\d \w{3} \d{4} \d\d:\d\d:\d\d [+-]\d{4}"), "TIME"),
     (re.compile(r"\b127\.\d+\.\d+\.\d+\b"), "ADDRESS"),
     (re.compile(r" +"), " "),
+    # kubectl itself, when the first (empty) frame of a stream is there before it listens.
+    (re.compile(r"(?m)^E\d{4} .* websocket\.go:\d+\] Unknown stream id \d, discarding message\n"), ""),
     # What changed in the pod, printed by a Go library; what was patched, printed by Go.
     (re.compile(r"(?s)(previously negative\))\s*core\.PodSpec\{.*"), r"\1"),
     (re.compile(r'patch: Invalid value: ".*": strict'), 'patch: Invalid value: "...": strict'),
