@@ -96,20 +96,29 @@ void AppendElsewhere(Client& other, Ino ino, std::string_view text) {
   ASSERT_OK(other.vfs->Release(kCtx, file->handle));
 }
 
+// Opens the file; `meanwhile` runs between the volume's answer and its arrival.
+Result<OpenedFile> OpenAnsweredLate(Client& client, Ino ino, OpenFlags flags,
+                                    const std::function<void()>& meanwhile) {
+  client.meta->HoldNextAnswer();
+  Result<OpenedFile> opened = Fail(Code::kInternal, "not opened");
+  std::jthread opener([&] { opened = client.vfs->Open(kCtx, {}, ino, flags); });
+  EXPECT_TRUE(client.meta->AwaitHeldAnswer());
+  meanwhile();
+  client.meta->LetAnswerThrough();
+  opener.join();
+  return opened;
+}
+
 TEST_F(VfsTest, WhoIsAboutToOpenHasNoHandle) {
   const auto made = MustCreate("f");
   const Ino ino = made.entry.ino;
   EXPECT_TRUE(vfs().HasHandle(ino));
   ASSERT_OK(vfs().Release(kCtx, made.handle));
   EXPECT_FALSE(vfs().HasHandle(ino));
-  client_->meta->HoldNextAnswer();
-  Result<OpenedFile> opened = Fail(Code::kInternal, "not opened");
-  std::jthread opener([&] { opened = vfs().Open(kCtx, {}, ino, {.read = true}); });
-  ASSERT_TRUE(client_->meta->AwaitHeldAnswer());
-  EXPECT_TRUE(vfs().IsOpen(ino));
-  EXPECT_FALSE(vfs().HasHandle(ino));
-  client_->meta->LetAnswerThrough();
-  opener.join();
+  const auto opened = OpenAnsweredLate(*client_, ino, {.read = true}, [&] {
+    EXPECT_TRUE(vfs().IsOpen(ino));
+    EXPECT_FALSE(vfs().HasHandle(ino));
+  });
   ASSERT_OK(opened);
   EXPECT_TRUE(vfs().HasHandle(ino));
   ASSERT_OK(vfs().Release(kCtx, opened->handle));
@@ -124,15 +133,12 @@ TEST_F(VfsTest, AnAnswerThatComesLateShortensNoFile) {
   Client other(url_, objects_);
   other.Start({});
 
-  client_->meta->HoldNextAnswer();
-  Result<OpenedFile> first = Fail(Code::kInternal, "not opened");
-  std::jthread opener([&] { first = vfs().Open(kCtx, {}, ino, {.read = true, .write = true}); });
-  ASSERT_TRUE(client_->meta->AwaitHeldAnswer());
-  AppendElsewhere(other, ino, "two,");
-  const auto second = vfs().Open(kCtx, {}, ino, {.read = true, .write = true});
-  ASSERT_OK(second);
-  client_->meta->LetAnswerThrough();
-  opener.join();
+  Result<OpenedFile> second = Fail(Code::kInternal, "not opened");
+  const auto first = OpenAnsweredLate(*client_, ino, {.read = true, .write = true}, [&] {
+    AppendElsewhere(other, ino, "two,");
+    second = vfs().Open(kCtx, {}, ino, {.read = true, .write = true});
+    ASSERT_OK(second);
+  });
   ASSERT_OK(first);
   ASSERT_OK(vfs().Append(kCtx, second->handle, AsBytes("three,")));
   EXPECT_EQ(ReadAll(vfs(), second->handle), "one,two,three,");
@@ -182,16 +188,12 @@ TEST_F(VfsTest, WhoOpensWhileACommitIsUnderWayKnowsOfAllAppends) {
   for (const bool committed : {true, false}) {
     ASSERT_OK(vfs().SetAttr(kCtx, {}, ino, {.length = 0}));
     AppendElsewhere(other, ino, "a long line,");
-    client_->meta->HoldNextAnswer();
-    Result<OpenedFile> late = Fail(Code::kInternal, "not opened");
-    std::jthread opener([&] { late = vfs().Open(kCtx, {}, ino, {.read = true, .write = true}); });
-    ASSERT_TRUE(client_->meta->AwaitHeldAnswer());
-    ASSERT_OK(vfs().Write(kCtx, file.handle, 0, AsBytes("A")));
-    if (committed) {
-      ASSERT_OK(vfs().Flush(kCtx, file.handle));
-    }
-    client_->meta->LetAnswerThrough();
-    opener.join();
+    const auto late = OpenAnsweredLate(*client_, ino, {.read = true, .write = true}, [&] {
+      ASSERT_OK(vfs().Write(kCtx, file.handle, 0, AsBytes("A")));
+      if (committed) {
+        ASSERT_OK(vfs().Flush(kCtx, file.handle));
+      }
+    });
     ASSERT_OK(late);
     EXPECT_EQ(late->entry.attr.length, 12u);
     ASSERT_OK(vfs().Append(kCtx, late->handle, AsBytes("end")));
@@ -210,13 +212,9 @@ TEST_F(VfsTest, WhoOpensWhileOthersWriteKnowsWhatWasCutOff) {
   Client other(url_, objects_);
   other.Start({});
   ASSERT_OK(other.vfs->SetAttr(kCtx, {}, ino, {.length = 2}));
-  client_->meta->HoldNextAnswer();
-  Result<OpenedFile> late = Fail(Code::kInternal, "not opened");
-  std::jthread opener([&] { late = vfs().Open(kCtx, {}, ino, {.read = true, .write = true}); });
-  ASSERT_TRUE(client_->meta->AwaitHeldAnswer());
-  ASSERT_OK(vfs().Write(kCtx, file.handle, 1, AsBytes("bcd")));
-  client_->meta->LetAnswerThrough();
-  opener.join();
+  const auto late = OpenAnsweredLate(*client_, ino, {.read = true, .write = true}, [&] {
+    ASSERT_OK(vfs().Write(kCtx, file.handle, 1, AsBytes("bcd")));
+  });
   ASSERT_OK(late);
   ASSERT_OK(vfs().Append(kCtx, late->handle, AsBytes("end")));
   EXPECT_EQ(ReadAll(vfs(), late->handle), "abcdend");
@@ -236,13 +234,8 @@ TEST_F(VfsTest, WhoOpensWhileOthersCommitAllTheTimeKnowsOfAllAppends) {
     ASSERT_OK(vfs().Flush(kCtx, file.handle));
   };
   client_->meta->OnAttr(commit);
-  client_->meta->HoldNextAnswer();
-  Result<OpenedFile> late = Fail(Code::kInternal, "not opened");
-  std::jthread opener([&] { late = vfs().Open(kCtx, {}, ino, {.read = true, .write = true}); });
-  ASSERT_TRUE(client_->meta->AwaitHeldAnswer());
-  commit();
-  client_->meta->LetAnswerThrough();
-  opener.join();
+  const auto late =
+      OpenAnsweredLate(*client_, ino, {.read = true, .write = true}, [&] { commit(); });
   client_->meta->OnAttr({});
   ASSERT_OK(late);
   ASSERT_OK(vfs().Append(kCtx, late->handle, AsBytes("end")));
