@@ -6,6 +6,7 @@
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -120,6 +121,13 @@ int WrongFiles(const TestMount& mount) {
   return wrong;
 }
 
+std::vector<std::string> OnMinio(const Peer& minio, const std::string& bucket) {
+  return {"--storage",    "minio",
+          "--bucket",     minio.Get("endpoint") + "/" + bucket,
+          "--access-key", minio.Get("access_key"),
+          "--secret-key", minio.Get("secret_key")};
+}
+
 Result<nlohmann::json> TestMount::Status() const {
   ASSIGN_OR_RETURN(const ProcessResult result, RunSamplefs({"status", path_, "--json"}));
   if (result.exit_code != 0)
@@ -184,6 +192,11 @@ Result<void> WriteWhole(const std::string& path, std::string_view content) {
 
 Result<std::string> ReadWhole(const std::string& path) { return ReadFile(path, 1U << 30); }
 
+std::string Content(const std::string& path) {
+  auto content = ReadWhole(path);
+  return content ? *content : "error: " + content.error().message();
+}
+
 std::vector<std::string> ListNames(const std::string& directory) {
   std::vector<std::string> names;
   DIR* dir = ::opendir(directory.c_str());
@@ -195,6 +208,27 @@ std::vector<std::string> ListNames(const std::string& directory) {
   ::closedir(dir);
   std::ranges::sort(names);
   return names;
+}
+
+bool Ended(pid_t pid, std::chrono::milliseconds timeout) {
+  return WaitFor([&] { return ::kill(pid, 0) != 0; }, timeout);
+}
+
+bool IsMounted(const std::string& path) {
+  struct stat at = {}, above = {};
+  return ::stat(path.c_str(), &at) == 0 && ::stat((path + "/..").c_str(), &above) == 0 &&
+         at.st_dev != above.st_dev;
+}
+
+int As(uid_t uid, gid_t gid, const std::function<int()>& body) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    if (::setgid(gid) != 0 || ::setuid(uid) != 0) ::_exit(99);
+    ::_exit(body());
+  }
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 98;
 }
 
 }  // namespace paddleop::testing

@@ -1,6 +1,10 @@
 // Volumes mounted for real by the built program.
 #pragma once
 
+#include <sys/types.h>
+
+#include <chrono>
+#include <functional>
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
@@ -78,6 +82,9 @@ Result<std::unique_ptr<TestVolume>> VolumeWithFiles(
     Engine engine, const std::vector<std::string>& format_options = {});
 int WrongFiles(const TestMount& mount);
 
+// Options of `samplefs format` for a volume in a bucket of MinIO.
+std::vector<std::string> OnMinio(const Peer& minio, const std::string& bucket);
+
 // Runs the built program.
 Result<ProcessResult> RunSamplefs(const std::vector<std::string>& args,
                                   std::chrono::seconds timeout = std::chrono::seconds(60));
@@ -87,6 +94,15 @@ std::string Pattern(std::size_t size, unsigned seed);
 // Whole files by plain system calls; errors carry errno's text.
 Result<void> WriteWhole(const std::string& path, std::string_view content);
 Result<std::string> ReadWhole(const std::string& path);
+// The content, or the error in its place.
+std::string Content(const std::string& path);
 std::vector<std::string> ListNames(const std::string& directory);
+
+// True once the process is gone, within that time.
+bool Ended(pid_t pid, std::chrono::milliseconds timeout = std::chrono::seconds(60));
+bool IsMounted(const std::string& path);
+
+// Runs `body` as another user; its exit code.
+int As(uid_t uid, gid_t gid, const std::function<int()>& body);
 
 }  // namespace paddleop::testing
